@@ -1,0 +1,41 @@
+# Each target sets up what it needs in .venv, once; nothing is installed twice.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test lint format clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+demo: $(VENV)/.installed  ## a first look: the weights of a semivalue, as a table and a picture
+	$(BIN)/fwshapley weights --alpha 16 --beta 1 --players 12 --plot demo/weights.png
+
+test: $(VENV)/.developer  ## run the tests, with coverage
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.developer  ## check style, types and formatting
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(VENV)/.developer  ## rewrite the code in the project's format
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:  ## remove everything the other targets made
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("fwshapley needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP) --editable '.[plots]'
+	@touch $@
+
+$(VENV)/.developer: $(VENV)/.installed
+	$(PIP) --editable '.[dev]'
+	@touch $@
