@@ -1,0 +1,36 @@
+"""Checks of arguments, each with an error that says what was wrong and what is expected."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import SupportsFloat, SupportsIndex
+
+
+def check_whole(name: str, value: SupportsIndex, minimum: int = 1) -> int:
+    """Return value as an int of at least minimum, or raise an error that names it."""
+    try:
+        whole = operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from error
+    if whole < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {whole}")
+    return whole
+
+
+def check_real(name: str, value: SupportsFloat) -> float:
+    """Return value as a finite float, or raise an error that names it."""
+    try:
+        real = float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be a number, got {value!r}") from error
+    if not math.isfinite(real):
+        raise ValueError(f"{name} must be finite, got {real}")
+    return real
+
+
+def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
+    """Raise an error that lists the choices unless value is one of them."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}")

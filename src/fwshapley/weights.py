@@ -1,0 +1,318 @@
+"""Semivalues: how much a player's contribution counts, by the size of the coalition it joins.
+
+A semivalue of an n-player game v is
+
+    phi_i = sum over S without i of p(|S|) * (v(S + i) - v(S)),    p >= 0,  sum_s C(n-1, s) p(s) = 1.
+
+Everything here follows from one law, `log_join_law`: w(s) = C(n-1, s) p(s), the probability that the
+coalition a player joins has size s. p itself underflows at large n (log p reaches -693,000 at n = 10**6),
+so only w is ever exponentiated. Equations: docs/math.md, sections 1 and 2.
+
+The direction of Beta(alpha, beta) is that of Kwon & Zou (2022): **a large alpha favours small coalitions**.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.linalg import eigh_tridiagonal
+from torch import Tensor
+
+from fwshapley.checks import check_choice, check_real, check_whole
+
+Kernel = Literal["exact", "paper"]
+
+
+@dataclass(frozen=True)
+class Semivalue(ABC):
+    """One weighting of coalition sizes: immutable, hashable, comparable, and written to and read from JSON.
+
+    A subclass gives `log_join_law`; weights, kernels and size laws follow from it.
+    """
+
+    @abstractmethod
+    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+        """Log w(s), s = 0..n-1: log probability that the coalition a player joins has size s."""
+
+    def quadrature(self, nodes: int) -> tuple[Float[Tensor, " nodes"], Float[Tensor, " nodes"]]:
+        """Points t and weights such that the semivalue is the weighted sum of the Banzhaf(t) values.
+
+        Leave-one-out is the point t = 1. The rule is exact for games of up to 2 * nodes players.
+        A law that is not a mixture over t has none and raises TypeError.
+        """
+        check_whole("nodes", nodes)
+        raise TypeError(f"{self} is not known as a mixture of Banzhaf(t) values, so it has no quadrature over t")
+
+    def join_law(self, n: int) -> Float[Tensor, " n"]:
+        """w(s), s = 0..n-1: probability that the coalition a player joins has size s."""
+        return self.log_join_law(n).exp()
+
+    def log_weights(self, n: int) -> Float[Tensor, " n"]:
+        """Log p(s), s = 0..n-1: log weight of one coalition of size s; docs/math.md, eq. 2."""
+        return self.log_join_law(n) - log_binomials(n - 1)
+
+    def log_kernel(self, n: int) -> Float[Tensor, " n-1"]:
+        """Log of the exact least-squares weight of one coalition of size s = 1..n-1; docs/math.md, eq. 4.
+
+        m(s) = p(s-1) + p(s), which is B(s+beta-1, n-s+alpha-1) / B(alpha, beta) for Beta(alpha, beta).
+        """
+        log_weights = self.log_weights(n)
+        return torch.logaddexp(log_weights[:-1], log_weights[1:])
+
+    def log_paper_kernel(self, n: int) -> Float[Tensor, " n-1"]:
+        """Log of the FW-Shapley paper's least-squares weight, s = 1..n-1; docs/math.md, eq. 5.
+
+        q(s) = (n-1) * n w(s-1) / (C(n, s) s (n-s)) = p(s-1) (n-1) / (n-s). Exact for Beta(1, beta) alone,
+        up to a factor; kept for comparison.
+        """
+        sizes = proper_sizes(n)
+        return self.log_weights(n)[:-1] + math.log(max(n - 1, 1)) - (n - sizes).log()
+
+    def size_law(self, n: int, kernel: Kernel = "exact") -> Float[Tensor, " n-1"]:
+        """Probability that a coalition drawn for least squares has size s = 1..n-1; docs/math.md, eq. 6.
+
+        P(s) is proportional to C(n, s) m(s) = n (w(s-1) / s + w(s) / (n-s)), or to C(n, s) q(s).
+        """
+        mass = self._size_mass(n, kernel)
+        if len(mass) and not mass.any():
+            raise ValueError(
+                f"the {kernel} kernel of {self} is zero for every size 1..{n - 1}, so there is no size law"
+            )
+        return mass / mass.sum()
+
+    def error_per_loss(self, n: int) -> float:
+        """Squared error of a prediction per unit of its excess least-squares loss; docs/math.md, eq. 8.
+
+        ||psi - phi||**2 = error_per_loss * (L(psi) - L(phi)) where L is the expected squared residual under
+        `size_law` and psi sums to what phi does: Proposition 2.2 as an identity. It is sum_s C(n, s) m(s).
+        """
+        return float(self._size_mass(n, "exact").sum())
+
+    def _size_mass(self, n: int, kernel: Kernel) -> Float[Tensor, " n-1"]:
+        check_choice("kernel", kernel, get_args(Kernel))
+        join_law, sizes = self.join_law(n), proper_sizes(n)
+        if kernel == "paper":
+            return n * (n - 1) * join_law[:-1] / (sizes * (n - sizes))
+        return n * (join_law[:-1] / sizes + join_law[1:] / (n - sizes))
+
+    def to_json(self) -> str:
+        """Write as JSON, e.g. {"semivalue": "Beta", "alpha": 16.0, "beta": 1.0}; `from_json` reads it back."""
+        return json.dumps({"semivalue": type(self).__name__, **asdict(self)})
+
+    @staticmethod
+    def from_json(text: str) -> Semivalue:
+        """Read what `to_json` wrote. Raises ValueError naming what is unknown or missing."""
+        try:
+            fields = json.loads(text)
+            kind = SEMIVALUES[fields.pop("semivalue")]
+            return kind(**fields)
+        except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+            known = ", ".join(SEMIVALUES)
+            raise ValueError(f"not a semivalue ({error!r}); expected JSON with semivalue = {known}: {text}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beta(Semivalue):
+    """Beta(alpha, beta)-weighted Shapley value: p(s) = B(s+beta, n-1-s+alpha) / B(alpha, beta).
+
+    A large alpha favours small coalitions, a large beta large ones; (1, 1) is the Shapley value.
+
+    Reference: Kwon & Zou, "Beta Shapley: a unified and noise-reduced data valuation framework", 2022.
+    """
+
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta"):
+            value = check_real(name, getattr(self, name))
+            if value <= 0:
+                raise ValueError(f"{name} must be positive, got {value:g}")
+            object.__setattr__(self, name, value)
+
+    def __str__(self) -> str:
+        return "Shapley" if self.alpha == self.beta == 1 else f"Beta({self.alpha:g}, {self.beta:g})"
+
+    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+        """Beta-binomial law; its neighbours' ratio needs no Beta function and is near 1.
+
+        w(s+1)/w(s) = (n-1-s)(s+beta) / ((s+1)(n-2-s+alpha))
+        """
+        n = check_whole("n", n)
+        s = torch.arange(n - 1, dtype=torch.float64)
+        numerator = (n - 1 - s) * (s + self.beta)
+        denominator = (s + 1) * (n - 2 - s + self.alpha)
+        excess = ((n - 1 - s) * (self.beta - 1) - (s + 1) * (self.alpha - 1)) / denominator
+        # log1p keeps the digits of a ratio near 1, of which a million are summed; log those of a tiny one.
+        return _law_from_ratios(
+            torch.where(excess.abs() < 0.5, excess.log1p(), numerator.log() - denominator.log())  # noqa: PLR2004
+        )
+
+    def quadrature(self, nodes: int) -> tuple[Float[Tensor, " nodes"], Float[Tensor, " nodes"]]:
+        """Gauss-Jacobi rule for t ~ Beta(beta, alpha), by the eigenvalues of its Jacobi matrix.
+
+        The weights are normalised eigenvector entries, so no Beta function over- or underflows.
+        """
+        nodes = check_whole("nodes", nodes)
+        alpha, beta = self.alpha, self.beta
+        k = np.arange(1, nodes, dtype=np.float64)
+        degree = 2 * k - 2 + alpha + beta
+        diagonal = np.concatenate(
+            [[(beta - alpha) / (alpha + beta)], (beta - alpha) * (alpha + beta - 2) / (degree * (degree + 2))]
+        )
+        # For k = 1 the last factor, (k-2+alpha+beta) / (degree-1), is 1 also where it reads 0/0.
+        last = np.divide(k - 2 + alpha + beta, degree - 1, out=np.ones_like(k), where=k > 1)
+        off_diagonal = 2 / degree * np.sqrt(k * (k - 1 + alpha) * (k - 1 + beta) * last / (degree + 1))
+        x, vectors = eigh_tridiagonal(diagonal, off_diagonal)
+        return torch.from_numpy((1 + x) / 2).clamp(0, 1), torch.from_numpy(vectors[0] ** 2)
+
+
+def Shapley() -> Beta:  # noqa: N802 - reads as one more semivalue beside Beta and Banzhaf
+    """Return the Shapley value, Beta(1, 1): every coalition size counts the same."""
+    return Beta(alpha=1, beta=1)
+
+
+@dataclass(frozen=True)
+class Banzhaf(Semivalue):
+    """Weighted Banzhaf value: every other player has joined with probability t, independently.
+
+    t = 1/2 is the Banzhaf value: every coalition counts the same.
+    """
+
+    t: float = 0.5
+
+    def __post_init__(self) -> None:
+        t = check_real("t", self.t)
+        if not 0 < t < 1:
+            raise ValueError(f"t must lie strictly between 0 and 1, got {t:g}; t = 1 is LeaveOneOut()")
+        object.__setattr__(self, "t", t)
+
+    def __str__(self) -> str:
+        return f"Banzhaf({self.t:g})"
+
+    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+        """Binomial law: w(s+1)/w(s) = (n-1-s)/(s+1) * t/(1-t)."""
+        n = check_whole("n", n)
+        s = torch.arange(n - 1, dtype=torch.float64)
+        log_odds = math.log(self.t) - math.log1p(-self.t)
+        return _law_from_ratios((n - 1 - s).log() - (s + 1).log() + log_odds)
+
+    def quadrature(self, nodes: int) -> tuple[Float[Tensor, " 1"], Float[Tensor, " 1"]]:
+        """Return the one point t, whatever the number of nodes."""
+        check_whole("nodes", nodes)
+        return torch.tensor([self.t], dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class LeaveOneOut(Semivalue):
+    """Contribution to everyone else together: v(N) - v(N - i)."""
+
+    def __str__(self) -> str:
+        return "leave-one-out"
+
+    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+        """All mass on size n-1."""
+        law = torch.zeros(check_whole("n", n), dtype=torch.float64)
+        law[-1] = 1
+        return law.log()
+
+    def quadrature(self, nodes: int) -> tuple[Float[Tensor, " 1"], Float[Tensor, " 1"]]:
+        """Return the one point t = 1, whatever the number of nodes."""
+        check_whole("nodes", nodes)
+        return torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Cardinality(Semivalue):
+    """Any law over coalition sizes, for games of as many players as there are weights.
+
+    Args:
+        weights: weights[s] is proportional to w(s) = C(n-1, s) p(s), the probability that the coalition a
+            player joins has size s = 0..n-1. They are normalised. For per-coalition weights p, which
+            underflow at large n, use `from_log_weights`.
+    """
+
+    weights: tuple[float, ...]
+
+    def __init__(self, weights: Sequence[float] | np.ndarray[Any, Any] | Tensor) -> None:
+        law = torch.as_tensor(weights, dtype=torch.float64).cpu()
+        if law.ndim != 1 or not len(law):
+            raise ValueError(f"weights must be one number per coalition size 0..n-1, got shape {tuple(law.shape)}")
+        if not bool((law.isfinite() & (law >= 0)).all()):
+            at = int((~(law.isfinite() & (law >= 0))).nonzero()[0])
+            raise ValueError(f"weights must be finite and not negative, got {law[at]:g} for size {at}")
+        if not law.any():
+            raise ValueError("weights must not all be zero")
+        law = law / law.max()  # so that the sum neither over- nor underflows
+        object.__setattr__(self, "weights", tuple((law / law.sum()).tolist()))
+
+    @classmethod
+    def from_log_weights(cls, log_weights: Sequence[float] | np.ndarray[Any, Any] | Tensor) -> Cardinality:
+        """From log p(s), s = 0..n-1, the log weight of one coalition, as `Semivalue.log_weights` returns."""
+        log_p = torch.as_tensor(log_weights, dtype=torch.float64).cpu()
+        log_law = log_p + log_binomials(len(log_p) - 1)
+        return cls((log_law - log_law.max()).exp())
+
+    def __str__(self) -> str:
+        return f"Cardinality(n={len(self.weights)})"
+
+    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+        """The given law; only for the n it was given for."""
+        if check_whole("n", n) != len(self.weights):
+            raise ValueError(
+                f"these weights are for games of {len(self.weights)} players (one weight per size), not {n}"
+            )
+        return torch.tensor(self.weights, dtype=torch.float64).log()
+
+
+SEMIVALUES: dict[str, type[Semivalue]] = {kind.__name__: kind for kind in (Beta, Banzhaf, LeaveOneOut, Cardinality)}
+
+FEASIBLE_SET: tuple[Beta, ...] = tuple(
+    Beta(alpha=alpha, beta=beta) for alpha, beta in [(1, 16), (1, 8), (1, 4), (1, 2), (2, 1), (4, 1), (8, 1), (16, 1)]
+)
+"""The paper's eight (alpha, beta): one of them is 1, the other a power of two up to 16."""
+
+
+def join_laws(weights: Semivalue | Sequence[Semivalue], n: int) -> Float[Tensor, "*several n"]:
+    """Join law of one semivalue, or of several stacked in front."""
+    if isinstance(weights, Semivalue):
+        return weights.join_law(n)
+    if not len(weights):
+        raise ValueError("weights is an empty list; give at least one semivalue")
+    for each in weights:
+        if not isinstance(each, Semivalue):
+            raise TypeError(f"weights must be semivalues such as Beta(alpha=4, beta=1), got {each!r}")
+    return torch.stack([each.join_law(n) for each in weights])
+
+
+def log_binomials(n: int) -> Float[Tensor, " n+1"]:
+    """Log C(n, k), k = 0..n."""
+    k = torch.arange(n + 1, dtype=torch.float64)
+    log_factorial = torch.lgamma(k + 1)
+    return log_factorial[-1] - log_factorial - log_factorial.flip(0)
+
+
+def proper_sizes(n: int) -> Float[Tensor, " n-1"]:
+    """Sizes 1..n-1 of the coalitions that are neither empty nor everyone."""
+    return torch.arange(1, n, dtype=torch.float64)
+
+
+def _law_from_ratios(log_ratios: Float[Tensor, " sizes-1"]) -> Float[Tensor, " sizes"]:
+    """Normalised log law from the logs of its neighbours' ratios.
+
+    Summed outwards from the mode, so that rounding gathers in the tails, where there is no mass.
+    """
+    start = torch.zeros(1, dtype=torch.float64)
+    mode = int(torch.cat([start, log_ratios.cumsum(0)]).argmax())
+    below = -log_ratios[:mode].flip(0).cumsum(0).flip(0)
+    above = log_ratios[mode:].cumsum(0)
+    log_law = torch.cat([below, start, above])
+    return log_law - log_law.logsumexp(0)
