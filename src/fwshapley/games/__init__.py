@@ -1,0 +1,20 @@
+"""Games: what a coalition of players is worth."""
+
+from fwshapley.games.game import AnyGame, CheckedGame, FunctionGame, Game, as_game
+from fwshapley.games.synthetic import Additive, Airport, Glove, KnownGame, Pairwise, Random, Unanimity, Voting
+
+__all__ = [
+    "Additive",
+    "Airport",
+    "AnyGame",
+    "CheckedGame",
+    "FunctionGame",
+    "Game",
+    "Glove",
+    "KnownGame",
+    "Pairwise",
+    "Random",
+    "Unanimity",
+    "Voting",
+    "as_game",
+]

@@ -1,0 +1,128 @@
+"""What a game is: a callable that says what coalitions are worth.
+
+Any callable from a boolean (coalitions, players) tensor to values will do. Estimators talk to it through
+`CheckedGame`, so that a wrong shape or a NaN is reported where it arises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64
+from torch import Tensor
+
+from fwshapley.checks import check_whole
+
+Values = Tensor | np.ndarray[Any, Any] | Sequence[Any]
+"""What a game may return: (coalitions,) or (coalitions, outputs), as torch, numpy or lists."""
+
+Coalitions = Bool[Tensor, "coalitions players"]
+
+
+@runtime_checkable
+class Game(Protocol):
+    """A callable on (coalitions, players) masks that knows how many players it has.
+
+    It may also have a `device`: coalitions are then made there (otherwise on the CPU).
+    """
+
+    @property
+    def n_players(self) -> int:
+        """Number of players, the width of the masks."""
+        ...
+
+    def __call__(self, coalitions: Tensor, /) -> Values:
+        """Worth of each coalition: (coalitions,) for one output, (coalitions, outputs) for several."""
+        ...
+
+
+@dataclass(frozen=True)
+class FunctionGame:
+    """A plain function as a game.
+
+    Example:
+        >>> FunctionGame(lambda coalitions: coalitions.sum(1) ** 2, n_players=3)(torch.ones(1, 3, dtype=bool))
+        tensor([9])
+    """
+
+    function: Callable[[Tensor], Values]
+    n_players: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_players", check_whole("n_players", self.n_players))
+
+    def __call__(self, coalitions: Tensor, /) -> Values:
+        """Worth of each coalition."""
+        return self.function(coalitions)
+
+
+AnyGame = Game | Callable[[Tensor], Values]
+"""A game, or a plain function on masks given together with `n_players`."""
+
+
+def as_game(game: AnyGame, n_players: int | None = None) -> Game:
+    """Return game if it knows its number of players, else wrap the function with the number given."""
+    if not callable(game):
+        raise TypeError(f"a game is a callable on (coalitions, players) masks, got {type(game).__name__}")
+    if isinstance(game, Game):
+        if n_players not in (None, game.n_players):
+            raise ValueError(f"n_players={n_players}, but the game has {game.n_players} players")
+        return game
+    if n_players is None:
+        raise TypeError("this game does not say how many players it has; pass n_players=...")
+    return FunctionGame(game, n_players)
+
+
+class CheckedGame:
+    """A game whose answers are checked, counted, and always float64 of shape (coalitions, outputs).
+
+    Args:
+        game: what is played.
+        n_players: number of players, where the game does not say.
+        batch_size: most coalitions handed to the game at once.
+
+    Attributes:
+        calls: coalitions evaluated so far.
+    """
+
+    def __init__(self, game: AnyGame, n_players: int | None = None, *, batch_size: int = 2**14) -> None:
+        self.game = as_game(game, n_players)
+        self.n_players = check_whole("n_players", self.game.n_players)
+        self.batch_size = check_whole("batch_size", batch_size)
+        self.device = torch.device(getattr(game, "device", "cpu"))
+        self.calls = 0
+        self._output_shape: tuple[int, ...] | None = None
+
+    def __call__(self, coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
+        """Worth of each coalition, a column per output."""
+        with torch.no_grad():
+            return torch.cat([self._play(batch) for batch in coalitions.split(self.batch_size)])
+
+    def drop_single_output(self, values: Tensor) -> Tensor:
+        """Return values without their last axis, outputs, if the game has but one unnamed output."""
+        return values.squeeze(-1) if self._output_shape == () else values
+
+    def _play(self, coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
+        raw = torch.as_tensor(self.game(coalitions))
+        if not raw.ndim or len(raw) != len(coalitions):
+            raise ValueError(
+                f"the game returned shape {tuple(raw.shape)} for {len(coalitions)} coalitions; "
+                "it must return one row per coalition: (coalitions,) or (coalitions, outputs)"
+            )
+        if raw.ndim > 2 or raw.is_complex():  # noqa: PLR2004
+            raise ValueError(f"the game must return real (coalitions, outputs), got {raw.dtype} {tuple(raw.shape)}")
+        output_shape = tuple(raw.shape[1:])
+        if self._output_shape not in (None, output_shape):
+            raise ValueError(f"the game returned outputs of shape {output_shape} after {self._output_shape}")
+        self._output_shape = output_shape
+        values = raw.to(self.device, torch.float64).reshape(len(coalitions), -1)
+        if not bool(values.isfinite().all()):
+            bad = coalitions[int((~values.isfinite()).any(1).nonzero()[0])]
+            members = bad.nonzero().flatten().tolist()
+            raise ValueError(f"the game is not finite for the coalition of players {members}")
+        self.calls += len(coalitions)
+        return values

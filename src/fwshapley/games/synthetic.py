@@ -1,0 +1,264 @@
+"""Games whose semivalues are known in closed form, for tests, docs and benchmarks.
+
+Each has `values(weights)`, its exact values for every semivalue. They rest on one fact: given its size s,
+the coalition that a player joins is a uniformly random s-subset of the other n-1, so the number of members
+it takes from a group is hypergeometric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from fwshapley.checks import check_whole
+from fwshapley.games.game import Coalitions, Game
+from fwshapley.weights import Semivalue, log_binomials
+
+Array = Tensor | np.ndarray[Any, Any] | Sequence[Any]
+
+MAX_TABLE_PLAYERS = 24
+
+
+class KnownGame(Game, Protocol):
+    """A game that knows its own semivalues."""
+
+    def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
+        """Exact values of the players."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """v(S) = sum of its members' contributions. Every semivalue of a player is its contribution."""
+
+    contributions: Array
+
+    @property
+    def n_players(self) -> int:
+        """One player per contribution."""
+        return len(self.contributions)
+
+    def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
+        """Sum of the members' contributions."""
+        return coalitions.double() @ _vector(self.contributions).to(coalitions.device)
+
+    def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
+        """The contributions, whatever the weights."""
+        del weights
+        return _vector(self.contributions)
+
+
+@dataclass(frozen=True)
+class Unanimity:
+    """v(S) = 1 if S holds the whole carrier, else 0.
+
+    A member of the carrier is worth the probability that the coalition it joins holds all the others.
+    """
+
+    n_players: int
+    carrier: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.carrier or len(set(self.carrier)) < len(self.carrier):
+            raise ValueError(f"the carrier must name at least one player, each once; got {self.carrier}")
+        if not set(self.carrier) <= set(range(self.n_players)):
+            raise ValueError(f"the carrier {self.carrier} names players outside 0..{self.n_players - 1}")
+
+    def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
+        """1 where all of the carrier is in."""
+        return coalitions[:, list(self.carrier)].all(1).double()
+
+    def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
+        """Members share equally; the others are null players."""
+        others = len(self.carrier) - 1
+        values = torch.zeros(self.n_players, dtype=torch.float64)
+        values[list(self.carrier)] = weights.join_law(self.n_players) @ _all_in(self.n_players - 1, others)
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Airport:
+    """v(S) = cost of the longest runway that a member of S needs.
+
+    Each stretch of runway is paid by those who need it, and is new to a coalition that has none of them yet.
+    """
+
+    costs: Array
+
+    @property
+    def n_players(self) -> int:
+        """One player per cost."""
+        return len(self.costs)
+
+    def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
+        """Largest cost among the members, 0 for nobody."""
+        costs = _vector(self.costs).to(coalitions.device)
+        if bool((costs < 0).any()):
+            raise ValueError("an airport's costs must not be negative")
+        return (coalitions * costs).amax(1)
+
+    def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
+        """Sum over the stretches that a player needs of P(the coalition it joins needs none of them)."""
+        n, costs = self.n_players, _vector(self.costs)
+        join_law = weights.join_law(n)
+        values = torch.zeros(n, dtype=torch.float64)
+        paid = 0.0
+        for cost in costs.unique():  # ascending
+            needing = costs >= cost
+            # none of the others who need it is in: all of S lies outside them
+            none_in = join_law @ _all_in(n - 1, int(needing.sum()) - 1).flip(0)
+            values += needing * (cost - paid) * none_in
+            paid = float(cost)
+        return values
+
+
+@dataclass(frozen=True)
+class Voting:
+    """v(S) = 1 if the members' votes reach the quota, else 0."""
+
+    votes: tuple[int, ...]
+    quota: int
+
+    def __post_init__(self) -> None:
+        for vote in self.votes:
+            check_whole("votes", vote, minimum=0)
+        check_whole("quota", self.quota)
+
+    @property
+    def n_players(self) -> int:
+        """One player per entry of votes."""
+        return len(self.votes)
+
+    def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
+        """1 where the quota is reached."""
+        votes = torch.tensor(self.votes, dtype=torch.float64, device=coalitions.device)
+        return (coalitions.double() @ votes >= self.quota).double()
+
+    def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
+        """Probability of being pivotal: coalitions counted by size and votes, one player at a time."""
+        n, p = self.n_players, weights.log_weights(self.n_players).exp()
+        values = torch.zeros(n, dtype=torch.float64)
+        for player, own in enumerate(self.votes):
+            # count[s, q]: coalitions of s others with q votes; all beyond the quota is lost anyway
+            count = torch.zeros(n, self.quota, dtype=torch.float64)
+            count[0, 0] = 1
+            for votes in self.votes[:player] + self.votes[player + 1 :]:
+                if votes < self.quota:
+                    count[1:, votes:] += count[:-1, : self.quota - votes].clone()
+            values[player] = p @ count[:, max(self.quota - own, 0) :].sum(1)
+        return values
+
+
+@dataclass(frozen=True)
+class Glove:
+    """v(S) = number of pairs among its left and right gloves; players 0..left-1 hold a left one each."""
+
+    left: int
+    right: int
+
+    @property
+    def n_players(self) -> int:
+        """One player per glove."""
+        return self.left + self.right
+
+    def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
+        """Pairs that can be made."""
+        lefts = coalitions[:, : self.left].sum(1)
+        rights = coalitions[:, self.left :].sum(1)
+        return torch.minimum(lefts, rights).double()
+
+    def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
+        """Probability that the coalition joined has fewer gloves of one's own side than of the other."""
+        log_weights = weights.log_weights(self.n_players)
+        left = self._scarce(self.left, self.right, log_weights) if self.left else 0.0
+        right = self._scarce(self.right, self.left, log_weights) if self.right else 0.0
+        return torch.tensor([left] * self.left + [right] * self.right, dtype=torch.float64)
+
+    @staticmethod
+    def _scarce(own_side: int, other_side: int, log_weights: Float64[Tensor, " n"]) -> float:
+        log_own, log_other = log_binomials(own_side - 1), log_binomials(other_side)
+        own, other = torch.meshgrid(torch.arange(own_side), torch.arange(other_side + 1), indexing="ij")
+        log_mass = log_own[own] + log_other[other] + log_weights[own + other]
+        return float(log_mass.exp()[own < other].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Pairwise:
+    """v(S) = sum of its members' main effects and of the interactions between them.
+
+    A player is worth its main effect, and of each interaction the probability that the other is already in.
+    """
+
+    main: Array
+    interactions: Array
+    """(players, players), read above the diagonal."""
+
+    @property
+    def n_players(self) -> int:
+        """One player per main effect."""
+        return len(self.main)
+
+    def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
+        """Main effects and interactions within each coalition."""
+        s = coalitions.double()
+        upper = self._upper().to(s.device)
+        return s @ _vector(self.main).to(s.device) + torch.einsum("ci,ij,cj->c", s, upper, s)
+
+    def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
+        """Main effect plus P(the other is in) times the player's interactions."""
+        n, upper = self.n_players, self._upper()
+        sizes = torch.arange(n, dtype=torch.float64)
+        other_in = float(weights.join_law(n) @ sizes) / max(n - 1, 1)
+        return _vector(self.main) + other_in * (upper + upper.T).sum(1)
+
+    def _upper(self) -> Float64[Tensor, "players players"]:
+        interactions = torch.as_tensor(self.interactions, dtype=torch.float64)
+        if interactions.shape != (self.n_players, self.n_players):
+            raise ValueError(
+                f"interactions must be {self.n_players} x {self.n_players}, got {tuple(interactions.shape)}"
+            )
+        return interactions.triu(diagonal=1)
+
+
+@dataclass(frozen=True)
+class Random:
+    """A table of 2**n independent standard normal values, the hardest game there is; values by enumeration."""
+
+    n_players: int
+    outputs: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if check_whole("n_players", self.n_players) > MAX_TABLE_PLAYERS:
+            raise ValueError(f"a table of 2**{self.n_players} values is too large (limit n={MAX_TABLE_PLAYERS})")
+        shape = (2**self.n_players,) if self.outputs is None else (2**self.n_players, self.outputs)
+        generator = torch.Generator().manual_seed(self.seed)
+        object.__setattr__(self, "_table", torch.randn(shape, dtype=torch.float64, generator=generator))
+
+    def __call__(self, coalitions: Coalitions, /) -> Tensor:
+        """Look the coalitions up."""
+        bits = 2 ** torch.arange(self.n_players, device=coalitions.device)
+        table: Tensor = self.__dict__["_table"].to(coalitions.device)
+        return table[(coalitions * bits).sum(1)]
+
+
+def _all_in(others: int, wanted: int) -> Float64[Tensor, " others+1"]:
+    """P(a random s-subset of the others holds `wanted` given ones), s = 0..others: C(s, k) / C(others, k)."""
+    s = torch.arange(others + 1, dtype=torch.float64)
+    probability = torch.ones_like(s)
+    for k in range(wanted):
+        probability *= (s - k).clamp(min=0) / (others - k)
+    return probability
+
+
+def _vector(array: Array) -> Float64[Tensor, " players"]:
+    vector = torch.as_tensor(array, dtype=torch.float64)
+    if vector.ndim != 1:
+        raise ValueError(f"expected one number per player, got shape {tuple(vector.shape)}")
+    return vector
