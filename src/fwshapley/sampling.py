@@ -1,0 +1,126 @@
+"""Random coalitions and permutations. Each takes a `torch.Generator`, whose device is where they are made.
+
+Keys are float64, so that ties and granularity are beyond measuring. A coalition of a given size costs one
+argsort and a scatter; ranking with a second argsort would give the same at twice the price (benchmarks/core.py).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from fwshapley.checks import check_whole
+
+LARGEST_RANK = 2**62
+"""Above this many subsets, drawing one twice is out of the question and ranks no longer fit in an int64."""
+
+
+def make_generator(seed: int | torch.Generator, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return a generator on the device, seeded; a generator is returned as it is if it lives there."""
+    device = torch.device(device)
+    if isinstance(seed, torch.Generator):
+        if seed.device.type != device.type:
+            raise ValueError(f"the generator is on {seed.device}, but coalitions are made on {device}")
+        return seed
+    return torch.Generator(device).manual_seed(check_whole("seed", seed, minimum=0))
+
+
+def draw_permutations(count: int, n: int, generator: torch.Generator) -> Int[Tensor, "count n"]:
+    """Uniformly random orders of n players."""
+    return _keys(count, n, generator).argsort(1)
+
+
+def draw_bernoulli(t: Float[Tensor, " count"], n: int, generator: torch.Generator) -> Bool[Tensor, "count n"]:
+    """One coalition per entry of t: each player is in with that probability, independently."""
+    return _keys(len(t), n, generator) < t.to(generator.device)[:, None]
+
+
+def draw_of_sizes(sizes: Int[Tensor, " count"], n: int, generator: torch.Generator) -> Bool[Tensor, "count n"]:
+    """One uniformly random coalition of each given size."""
+    order = draw_permutations(len(sizes), n, generator)
+    first = torch.arange(n, device=generator.device) < sizes.to(generator.device)[:, None]
+    return torch.empty_like(first).scatter_(1, order, first)
+
+
+def draw_by_law(law: Float[Tensor, " n-1"], count: int, generator: torch.Generator) -> Bool[Tensor, "count n"]:
+    """Coalitions whose size s = 1..n-1 follows a law such as `Semivalue.size_law`."""
+    sizes = 1 + torch.multinomial(_checked_law(law, generator), count, replacement=True, generator=generator)
+    return draw_of_sizes(sizes, len(law) + 1, generator)
+
+
+class Pairs(NamedTuple):
+    """Coalitions, each followed by its complement, and what each counts for."""
+
+    coalitions: Bool[Tensor, "coalitions n"]
+    importance: Float[Tensor, " coalitions"]
+    """Mean 1; all ones for a symmetric law."""
+
+
+def draw_pairs(law: Float[Tensor, " n-1"], count: int, generator: torch.Generator) -> Pairs:
+    """Coalitions in complementary pairs, weighted so that means are unbiased for *any* size law.
+
+    Plain pairs have the law mixed with its mirror image, (P(s) + P(n-s)) / 2. That is P itself only when P is
+    symmetric (alpha = beta); otherwise the importance P(s) / mixture corrects it: the weighted mean of f over
+    the pairs has the expectation of f under P.
+
+    Args:
+        law: P(s), s = 1..n-1.
+        count: number of coalitions, even.
+        generator: randomness, and the device.
+    """
+    if count % 2:
+        raise ValueError(f"pairs come in twos: count must be even, got {count}")
+    law = _checked_law(law, generator)
+    mixture = (law + law.flip(0)) / 2
+    firsts = draw_by_law(mixture, count // 2, generator)
+    coalitions = torch.stack([firsts, ~firsts], 1).flatten(0, 1)
+    sizes = coalitions.sum(1)
+    return Pairs(coalitions, (law / mixture)[sizes - 1])
+
+
+def draw_distinct(size: int, count: int, n: int, generator: torch.Generator) -> Bool[Tensor, "count n"]:
+    """Different coalitions of one size, drawn without replacement, in random order."""
+    available = math.comb(n, size)
+    if count > available:
+        raise ValueError(f"there are only {available} coalitions of {size} among {n} players, not {count}")
+    if available > LARGEST_RANK:
+        return draw_of_sizes(torch.full((count,), size), n, generator)
+    return _unrank(_draw_distinct_integers(available, count, generator), size, n)
+
+
+def _draw_distinct_integers(available: int, count: int, generator: torch.Generator) -> Int[Tensor, " count"]:
+    device = generator.device
+    if available <= 4 * count:  # a permutation is cheaper than hunting for the last few
+        return torch.randperm(available, generator=generator, device=device)[:count]
+    drawn = torch.empty(0, dtype=torch.int64, device=device)
+    while len(drawn) < count:  # only what is missing is added, so every set of `count` is equally likely
+        more = torch.randint(available, (count - len(drawn),), generator=generator, device=device)
+        drawn = torch.cat([drawn, more]).unique()
+    return drawn[torch.randperm(count, generator=generator, device=device)]
+
+
+def _unrank(ranks: Int[Tensor, " count"], size: int, n: int) -> Bool[Tensor, "count n"]:
+    """Coalition of each rank, in the combinatorial number system: rank = C(c_1, 1) + ... + C(c_size, size)."""
+    coalitions = torch.zeros(len(ranks), n, dtype=torch.bool, device=ranks.device)
+    rows = torch.arange(len(ranks), device=ranks.device)
+    for k in range(size, 0, -1):
+        below = torch.tensor([math.comb(player, k) for player in range(n)], device=ranks.device)
+        member = torch.searchsorted(below, ranks, right=True) - 1
+        coalitions[rows, member] = True
+        ranks = ranks - below[member]
+    return coalitions
+
+
+def _keys(count: int, n: int, generator: torch.Generator) -> Float[Tensor, "count n"]:
+    shape = (check_whole("count", count, minimum=0), check_whole("n", n))
+    return torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
+
+
+def _checked_law(law: Float[Tensor, " n-1"], generator: torch.Generator) -> Float[Tensor, " n-1"]:
+    if not len(law) or not bool((law >= 0).all()) or not bool(law.sum() > 0):
+        raise ValueError("a size law needs one non-negative number per size 1..n-1, not all zero")
+    return law.to(generator.device)
