@@ -1,0 +1,25 @@
+"""Weighted Shapley values in real time: exact, sampled and learned semivalues for features and data."""
+
+from fwshapley import games
+from fwshapley.exact import exact_values, exact_wls_values
+from fwshapley.montecarlo import Estimate, least_squares_values, multilinear_values, permutation_values
+from fwshapley.weights import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FEASIBLE_SET",
+    "Banzhaf",
+    "Beta",
+    "Cardinality",
+    "Estimate",
+    "LeaveOneOut",
+    "Semivalue",
+    "Shapley",
+    "exact_values",
+    "exact_wls_values",
+    "games",
+    "least_squares_values",
+    "multilinear_values",
+    "permutation_values",
+]

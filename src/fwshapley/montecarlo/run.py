@@ -1,0 +1,131 @@
+"""What the three Monte Carlo estimators share: a budget of game calls, one result type, how a run ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, get_args
+
+import torch
+from jaxtyping import Bool, Float64
+from torch import Tensor
+
+from fwshapley.checks import check_choice, check_real, check_whole
+from fwshapley.exact import Total
+from fwshapley.games.game import AnyGame, CheckedGame
+from fwshapley.progress import ProgressBar
+from fwshapley.sampling import make_generator
+from fwshapley.weights import Semivalue
+
+MIN_UNITS_TO_STOP = 32
+"""Independent draws below which a standard error is too uncertain to stop by."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Estimated values and how far to trust them.
+
+    Attributes:
+        values: (players,) or (players, outputs).
+        stderr: standard errors, shaped like values. About 95 % of values +- 2 stderr cover the truth.
+        calls: coalitions evaluated.
+        weights: the semivalue that was estimated.
+        total: "raw", or "efficient" where values were shifted to sum to v(everyone) - v(nobody).
+        method: which estimator.
+    """
+
+    values: Float64[Tensor, ...]
+    stderr: Float64[Tensor, ...]
+    calls: int
+    weights: Semivalue
+    total: Total
+    method: str
+
+    def __str__(self) -> str:
+        worst = float(self.stderr.max())
+        return f"{self.weights} by {self.method}, {self.calls} game calls, largest standard error {worst:.3g}"
+
+
+class Run:
+    """One run: evaluates coalitions within a budget, shows progress, and turns sums into an `Estimate`.
+
+    Args:
+        game: worth of coalitions; a plain function needs `n_players`.
+        weights: the semivalue.
+        budget: most game calls, those for nobody and everyone included.
+        total: "raw" or "efficient".
+        target_stderr: stop early once no standard error exceeds this.
+        seed: whole number, or a generator on the game's device.
+        n_players: number of players, where the game does not say.
+        batch_size: most coalitions handed to the game at once.
+        progress: show a progress bar when it takes long on a terminal.
+        method: name for the result.
+    """
+
+    def __init__(
+        self,
+        game: AnyGame,
+        weights: Semivalue,
+        *,
+        budget: int,
+        total: Total,
+        target_stderr: float | None,
+        seed: int | torch.Generator,
+        n_players: int | None,
+        batch_size: int,
+        progress: bool,
+        method: str,
+    ) -> None:
+        self.game = CheckedGame(game, n_players, batch_size=batch_size)
+        self.n = self.game.n_players
+        self.weights = weights
+        self.join_law = weights.join_law(self.n).to(self.game.device)
+        self.budget = check_whole("budget", budget, minimum=2)
+        check_choice("total", total, get_args(Total))
+        self.total: Total = total
+        self.target_stderr = None if target_stderr is None else check_real("target_stderr", target_stderr)
+        self.generator = make_generator(seed, self.game.device)
+        self.method = method
+        self._bar = ProgressBar(f"sampling {method}", self.budget, enabled=progress)
+        ends = torch.zeros(2, self.n, dtype=torch.bool, device=self.game.device)
+        ends[1] = True
+        self.nobody, self.everyone = self.game(ends)
+        self.gain = self.everyone - self.nobody
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.__exit__(kind, error, trace)
+
+    @property
+    def calls_left(self) -> int:
+        """Game calls left in the budget."""
+        return self.budget - self.game.calls
+
+    def require(self, calls: int, why: str) -> None:
+        """Raise unless the budget left allows that many calls."""
+        if self.calls_left < calls:
+            spent = self.game.calls
+            raise ValueError(f"budget={self.budget} is too small: {self.method} needs {spent + calls} calls {why}")
+
+    def evaluate(self, coalitions: Bool[Tensor, "coalitions players"]) -> Float64[Tensor, "coalitions outputs"]:
+        """Worth of each coalition, a column per output."""
+        worth = []
+        for batch in coalitions.split(self.game.batch_size):
+            worth.append(self.game(batch))
+            self._bar.advance(len(batch))
+        return torch.cat(worth)
+
+    def is_precise(self, stderr: Float64[Tensor, "players outputs"]) -> bool:
+        """Whether the run may stop early."""
+        return self.target_stderr is not None and bool((stderr <= self.target_stderr).all())
+
+    def estimate(
+        self, values: Float64[Tensor, "players outputs"], stderr: Float64[Tensor, "players outputs"]
+    ) -> Estimate:
+        """Wrap up."""
+        drop = self.game.drop_single_output
+        return Estimate(drop(values), drop(stderr), self.game.calls, self.weights, self.total, self.method)
