@@ -29,24 +29,26 @@ def make_generator(seed: int | torch.Generator, device: torch.device | str = "cp
     return torch.Generator(device).manual_seed(check_whole("seed", seed, minimum=0))
 
 
-def draw_permutations(count: int, n: int, generator: torch.Generator) -> Int[Tensor, "count n"]:
+def draw_permutations(count: int, n: int, generator: torch.Generator) -> Int[Tensor, "{count} {n}"]:
     """Uniformly random orders of n players."""
     return _keys(count, n, generator).argsort(1)
 
 
-def draw_bernoulli(t: Float[Tensor, " count"], n: int, generator: torch.Generator) -> Bool[Tensor, "count n"]:
+def draw_bernoulli(t: Float[Tensor, " count"], n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
     """One coalition per entry of t: each player is in with that probability, independently."""
     return _keys(len(t), n, generator) < t.to(generator.device)[:, None]
 
 
-def draw_of_sizes(sizes: Int[Tensor, " count"], n: int, generator: torch.Generator) -> Bool[Tensor, "count n"]:
+def draw_of_sizes(sizes: Int[Tensor, " count"], n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
     """One uniformly random coalition of each given size."""
     order = draw_permutations(len(sizes), n, generator)
     first = torch.arange(n, device=generator.device) < sizes.to(generator.device)[:, None]
     return torch.empty_like(first).scatter_(1, order, first)
 
 
-def draw_by_law(law: Float[Tensor, " n-1"], count: int, generator: torch.Generator) -> Bool[Tensor, "count n"]:
+def draw_by_law(
+    law: Float[Tensor, " sizes"], count: int, generator: torch.Generator
+) -> Bool[Tensor, "{count} sizes+1"]:
     """Coalitions whose size s = 1..n-1 follows a law such as `Semivalue.size_law`."""
     sizes = 1 + torch.multinomial(_checked_law(law, generator), count, replacement=True, generator=generator)
     return draw_of_sizes(sizes, len(law) + 1, generator)
@@ -60,7 +62,7 @@ class Pairs(NamedTuple):
     """Mean 1; all ones for a symmetric law."""
 
 
-def draw_pairs(law: Float[Tensor, " n-1"], count: int, generator: torch.Generator) -> Pairs:
+def draw_pairs(law: Float[Tensor, " sizes"], count: int, generator: torch.Generator) -> Pairs:
     """Coalitions in complementary pairs, weighted so that means are unbiased for *any* size law.
 
     Plain pairs have the law mixed with its mirror image, (P(s) + P(n-s)) / 2. That is P itself only when P is
@@ -82,17 +84,19 @@ def draw_pairs(law: Float[Tensor, " n-1"], count: int, generator: torch.Generato
     return Pairs(coalitions, (law / mixture)[sizes - 1])
 
 
-def draw_distinct(size: int, count: int, n: int, generator: torch.Generator) -> Bool[Tensor, "count n"]:
+def draw_distinct(size: int, count: int, n: int, generator: torch.Generator) -> Bool[Tensor, "{count} {n}"]:
     """Different coalitions of one size, drawn without replacement, in random order."""
     available = math.comb(n, size)
     if count > available:
         raise ValueError(f"there are only {available} coalitions of {size} among {n} players, not {count}")
     if available > LARGEST_RANK:
         return draw_of_sizes(torch.full((count,), size), n, generator)
+    if 2 * size > n:  # the few who stay out are cheaper to draw, and their ranks are small
+        return ~draw_distinct(n - size, count, n, generator)
     return _unrank(_draw_distinct_integers(available, count, generator), size, n)
 
 
-def _draw_distinct_integers(available: int, count: int, generator: torch.Generator) -> Int[Tensor, " count"]:
+def _draw_distinct_integers(available: int, count: int, generator: torch.Generator) -> Int[Tensor, " {count}"]:
     device = generator.device
     if available <= 4 * count:  # a permutation is cheaper than hunting for the last few
         return torch.randperm(available, generator=generator, device=device)[:count]
@@ -103,7 +107,7 @@ def _draw_distinct_integers(available: int, count: int, generator: torch.Generat
     return drawn[torch.randperm(count, generator=generator, device=device)]
 
 
-def _unrank(ranks: Int[Tensor, " count"], size: int, n: int) -> Bool[Tensor, "count n"]:
+def _unrank(ranks: Int[Tensor, " count"], size: int, n: int) -> Bool[Tensor, "count {n}"]:
     """Coalition of each rank, in the combinatorial number system: rank = C(c_1, 1) + ... + C(c_size, size)."""
     coalitions = torch.zeros(len(ranks), n, dtype=torch.bool, device=ranks.device)
     rows = torch.arange(len(ranks), device=ranks.device)
@@ -115,12 +119,12 @@ def _unrank(ranks: Int[Tensor, " count"], size: int, n: int) -> Bool[Tensor, "co
     return coalitions
 
 
-def _keys(count: int, n: int, generator: torch.Generator) -> Float[Tensor, "count n"]:
+def _keys(count: int, n: int, generator: torch.Generator) -> Float[Tensor, "{count} {n}"]:
     shape = (check_whole("count", count, minimum=0), check_whole("n", n))
     return torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
 
 
-def _checked_law(law: Float[Tensor, " n-1"], generator: torch.Generator) -> Float[Tensor, " n-1"]:
+def _checked_law(law: Float[Tensor, " sizes"], generator: torch.Generator) -> Float[Tensor, " sizes"]:
     if not len(law) or not bool((law >= 0).all()) or not bool(law.sum() > 0):
         raise ValueError("a size law needs one non-negative number per size 1..n-1, not all zero")
     return law.to(generator.device)

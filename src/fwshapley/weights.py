@@ -23,6 +23,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
@@ -39,7 +40,7 @@ class Semivalue(ABC):
     """
 
     @abstractmethod
-    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+    def log_join_law(self, n: int) -> Float[Tensor, " {n}"]:
         """Log w(s), s = 0..n-1: log probability that the coalition a player joins has size s."""
 
     def quadrature(self, nodes: int) -> tuple[Float[Tensor, " nodes"], Float[Tensor, " nodes"]]:
@@ -51,15 +52,15 @@ class Semivalue(ABC):
         check_whole("nodes", nodes)
         raise TypeError(f"{self} is not known as a mixture of Banzhaf(t) values, so it has no quadrature over t")
 
-    def join_law(self, n: int) -> Float[Tensor, " n"]:
+    def join_law(self, n: int) -> Float[Tensor, " {n}"]:
         """w(s), s = 0..n-1: probability that the coalition a player joins has size s."""
         return self.log_join_law(n).exp()
 
-    def log_weights(self, n: int) -> Float[Tensor, " n"]:
+    def log_weights(self, n: int) -> Float[Tensor, " {n}"]:
         """Log p(s), s = 0..n-1: log weight of one coalition of size s; docs/math.md, eq. 2."""
         return self.log_join_law(n) - log_binomials(n - 1)
 
-    def log_kernel(self, n: int) -> Float[Tensor, " n-1"]:
+    def log_kernel(self, n: int) -> Float[Tensor, " {n}-1"]:
         """Log of the exact least-squares weight of one coalition of size s = 1..n-1; docs/math.md, eq. 4.
 
         m(s) = p(s-1) + p(s), which is B(s+beta-1, n-s+alpha-1) / B(alpha, beta) for Beta(alpha, beta).
@@ -67,16 +68,16 @@ class Semivalue(ABC):
         log_weights = self.log_weights(n)
         return torch.logaddexp(log_weights[:-1], log_weights[1:])
 
-    def log_paper_kernel(self, n: int) -> Float[Tensor, " n-1"]:
+    def log_paper_kernel(self, n: int) -> Float[Tensor, " {n}-1"]:
         """Log of the FW-Shapley paper's least-squares weight, s = 1..n-1; docs/math.md, eq. 5.
 
         q(s) = (n-1) * n w(s-1) / (C(n, s) s (n-s)) = p(s-1) (n-1) / (n-s). Exact for Beta(1, beta) alone,
         up to a factor; kept for comparison.
         """
-        sizes = proper_sizes(n)
-        return self.log_weights(n)[:-1] + math.log(max(n - 1, 1)) - (n - sizes).log()
+        log_weights = self.log_weights(n)[:-1]
+        return log_weights + math.log(max(n - 1, 1)) - (n - proper_sizes(n)).log()
 
-    def size_law(self, n: int, kernel: Kernel = "exact") -> Float[Tensor, " n-1"]:
+    def size_law(self, n: int, kernel: Kernel = "exact") -> Float[Tensor, " {n}-1"]:
         """Probability that a coalition drawn for least squares has size s = 1..n-1; docs/math.md, eq. 6.
 
         P(s) is proportional to C(n, s) m(s) = n (w(s-1) / s + w(s) / (n-s)), or to C(n, s) q(s).
@@ -96,7 +97,7 @@ class Semivalue(ABC):
         """
         return float(self._size_mass(n, "exact").sum())
 
-    def _size_mass(self, n: int, kernel: Kernel) -> Float[Tensor, " n-1"]:
+    def _size_mass(self, n: int, kernel: Kernel) -> Float[Tensor, " {n}-1"]:
         check_choice("kernel", kernel, get_args(Kernel))
         join_law, sizes = self.join_law(n), proper_sizes(n)
         if kernel == "paper":
@@ -141,7 +142,7 @@ class Beta(Semivalue):
     def __str__(self) -> str:
         return "Shapley" if self.alpha == self.beta == 1 else f"Beta({self.alpha:g}, {self.beta:g})"
 
-    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+    def log_join_law(self, n: int) -> Float[Tensor, " {n}"]:
         """Beta-binomial law; its neighbours' ratio needs no Beta function and is near 1.
 
         w(s+1)/w(s) = (n-1-s)(s+beta) / ((s+1)(n-2-s+alpha))
@@ -170,7 +171,7 @@ class Beta(Semivalue):
         )
         # For k = 1 the last factor, (k-2+alpha+beta) / (degree-1), is 1 also where it reads 0/0.
         last = np.divide(k - 2 + alpha + beta, degree - 1, out=np.ones_like(k), where=k > 1)
-        off_diagonal = 2 / degree * np.sqrt(k * (k - 1 + alpha) * (k - 1 + beta) * last / (degree + 1))
+        off_diagonal = 2 / degree * np.sqrt(k - 1 + alpha) * np.sqrt((k - 1 + beta) * k * last / (degree + 1))
         x, vectors = eigh_tridiagonal(diagonal, off_diagonal)
         return torch.from_numpy((1 + x) / 2).clamp(0, 1), torch.from_numpy(vectors[0] ** 2)
 
@@ -198,7 +199,7 @@ class Banzhaf(Semivalue):
     def __str__(self) -> str:
         return f"Banzhaf({self.t:g})"
 
-    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+    def log_join_law(self, n: int) -> Float[Tensor, " {n}"]:
         """Binomial law: w(s+1)/w(s) = (n-1-s)/(s+1) * t/(1-t)."""
         n = check_whole("n", n)
         s = torch.arange(n - 1, dtype=torch.float64)
@@ -218,7 +219,7 @@ class LeaveOneOut(Semivalue):
     def __str__(self) -> str:
         return "leave-one-out"
 
-    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+    def log_join_law(self, n: int) -> Float[Tensor, " {n}"]:
         """All mass on size n-1."""
         law = torch.zeros(check_whole("n", n), dtype=torch.float64)
         law[-1] = 1
@@ -242,7 +243,7 @@ class Cardinality(Semivalue):
 
     weights: tuple[float, ...]
 
-    def __init__(self, weights: Sequence[float] | np.ndarray[Any, Any] | Tensor) -> None:
+    def __init__(self, weights: Sequence[float] | NDArray[Any] | Tensor) -> None:
         law = torch.as_tensor(weights, dtype=torch.float64).cpu()
         if law.ndim != 1 or not len(law):
             raise ValueError(f"weights must be one number per coalition size 0..n-1, got shape {tuple(law.shape)}")
@@ -251,20 +252,26 @@ class Cardinality(Semivalue):
             raise ValueError(f"weights must be finite and not negative, got {law[at]:g} for size {at}")
         if not law.any():
             raise ValueError("weights must not all be zero")
-        law = law / law.max()  # so that the sum neither over- nor underflows
-        object.__setattr__(self, "weights", tuple((law / law.sum()).tolist()))
+        if not math.isclose(
+            float(law.sum()), 1, rel_tol=1e-12
+        ):  # what is a law already stays as it is, to the last bit
+            law = law / law.max()  # so that the sum neither over- nor underflows
+            law = law / law.sum()
+        object.__setattr__(self, "weights", tuple(law.tolist()))
 
     @classmethod
-    def from_log_weights(cls, log_weights: Sequence[float] | np.ndarray[Any, Any] | Tensor) -> Cardinality:
+    def from_log_weights(cls, log_weights: Sequence[float] | NDArray[Any] | Tensor) -> Cardinality:
         """From log p(s), s = 0..n-1, the log weight of one coalition, as `Semivalue.log_weights` returns."""
         log_p = torch.as_tensor(log_weights, dtype=torch.float64).cpu()
+        if not log_p.numel():
+            raise ValueError("log_weights is empty; give one number per coalition size 0..n-1")
         log_law = log_p + log_binomials(len(log_p) - 1)
         return cls((log_law - log_law.max()).exp())
 
     def __str__(self) -> str:
         return f"Cardinality(n={len(self.weights)})"
 
-    def log_join_law(self, n: int) -> Float[Tensor, " n"]:
+    def log_join_law(self, n: int) -> Float[Tensor, " {n}"]:
         """The given law; only for the n it was given for."""
         if check_whole("n", n) != len(self.weights):
             raise ValueError(
@@ -281,7 +288,7 @@ FEASIBLE_SET: tuple[Beta, ...] = tuple(
 """The paper's eight (alpha, beta): one of them is 1, the other a power of two up to 16."""
 
 
-def join_laws(weights: Semivalue | Sequence[Semivalue], n: int) -> Float[Tensor, "*several n"]:
+def join_laws(weights: Semivalue | Sequence[Semivalue], n: int) -> Float[Tensor, "*several {n}"]:
     """Join law of one semivalue, or of several stacked in front."""
     if isinstance(weights, Semivalue):
         return weights.join_law(n)
@@ -293,19 +300,19 @@ def join_laws(weights: Semivalue | Sequence[Semivalue], n: int) -> Float[Tensor,
     return torch.stack([each.join_law(n) for each in weights])
 
 
-def log_binomials(n: int) -> Float[Tensor, " n+1"]:
+def log_binomials(n: int) -> Float[Tensor, " {n}+1"]:
     """Log C(n, k), k = 0..n."""
     k = torch.arange(n + 1, dtype=torch.float64)
     log_factorial = torch.lgamma(k + 1)
     return log_factorial[-1] - log_factorial - log_factorial.flip(0)
 
 
-def proper_sizes(n: int) -> Float[Tensor, " n-1"]:
+def proper_sizes(n: int) -> Float[Tensor, " {n}-1"]:
     """Sizes 1..n-1 of the coalitions that are neither empty nor everyone."""
     return torch.arange(1, n, dtype=torch.float64)
 
 
-def _law_from_ratios(log_ratios: Float[Tensor, " sizes-1"]) -> Float[Tensor, " sizes"]:
+def _law_from_ratios(log_ratios: Float[Tensor, " ratios"]) -> Float[Tensor, " ratios+1"]:
     """Normalised log law from the logs of its neighbours' ratios.
 
     Summed outwards from the mode, so that rounding gathers in the tails, where there is no mass.

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float64
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley.checks import check_whole
 
-Values = Tensor | np.ndarray[Any, Any] | Sequence[Any]
+Values = Tensor | NDArray[Any] | Sequence[Any]
 """What a game may return: (coalitions,) or (coalitions, outputs), as torch, numpy or lists."""
 
 Coalitions = Bool[Tensor, "coalitions players"]

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from jaxtyping import Float64
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley.checks import check_whole
 from fwshapley.games.game import Coalitions, Game
 from fwshapley.weights import Semivalue, log_binomials
 
-Array = Tensor | np.ndarray[Any, Any] | Sequence[Any]
+Array = Tensor | NDArray[Any] | Sequence[Any]
 
 MAX_TABLE_PLAYERS = 24
 
@@ -91,6 +91,10 @@ class Airport:
 
     costs: Array
 
+    def __post_init__(self) -> None:
+        if bool((_vector(self.costs) < 0).any()):
+            raise ValueError(f"an airport's costs must not be negative, got {self.costs}")
+
     @property
     def n_players(self) -> int:
         """One player per cost."""
@@ -98,10 +102,7 @@ class Airport:
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
         """Largest cost among the members, 0 for nobody."""
-        costs = _vector(self.costs).to(coalitions.device)
-        if bool((costs < 0).any()):
-            raise ValueError("an airport's costs must not be negative")
-        return (coalitions * costs).amax(1)
+        return (coalitions * _vector(self.costs).to(coalitions.device)).amax(1)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Sum over the stretches that a player needs of P(the coalition it joins needs none of them)."""
@@ -248,7 +249,7 @@ class Random:
         return table[(coalitions * bits).sum(1)]
 
 
-def _all_in(others: int, wanted: int) -> Float64[Tensor, " others+1"]:
+def _all_in(others: int, wanted: int) -> Float64[Tensor, " {others}+1"]:
     """P(a random s-subset of the others holds `wanted` given ones), s = 0..others: C(s, k) / C(others, k)."""
     s = torch.arange(others + 1, dtype=torch.float64)
     probability = torch.ones_like(s)

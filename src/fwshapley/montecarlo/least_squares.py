@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float64, Int
@@ -24,13 +25,13 @@ from torch import Tensor
 from fwshapley.exact import Total
 from fwshapley.games.game import AnyGame
 from fwshapley.montecarlo.run import Estimate, Run
-from fwshapley.sampling import draw_distinct
+from fwshapley.sampling import LARGEST_RANK, draw_distinct
 from fwshapley.weights import Semivalue
 
 TREND_TERMS = 4
 JACKKNIFE_GROUPS = 64
-FIRST_ROUND_CALLS = 256
-ROUND_GROWTH = 1.5
+FIRST_LOOK = 256
+LOOK_GROWTH = 1.5
 
 
 def least_squares_values(
@@ -80,144 +81,146 @@ def least_squares_values(
     ) as run:
         if run.n == 1:
             return run.estimate(run.gain[None], torch.zeros_like(run.gain[None]))
-        run.require(min(2 * run.n, 2**run.n - 2), f"for {run.n} players")
+        run.require(min(2 * (run.n + TREND_TERMS), 2**run.n - 2), f"for {run.n} players")
         law = weights.size_law(run.n).to(run.game.device)
         if paired is None:
             paired = torch.allclose(law, law.flip(0), rtol=1e-9, atol=0)
         design = _Design(law, run.calls_left, paired=paired, generator=run.generator)
         worth = run.nobody.new_empty(0, len(run.nobody))
-        for units in _rounds(len(design.heads), stop_early=target_stderr is not None):
-            fresh = design.coalitions(len(worth) // design.unit_calls, units)
-            worth = torch.cat([worth, run.evaluate(fresh)])
-            values, stderr = _fit(run, design, units, worth - run.nobody)
+        for calls in _looks(run.calls_left, stop_early=target_stderr is not None):
+            sample = design.sample(calls)
+            worth = torch.cat([worth, run.evaluate(sample.coalitions[len(worth) :])])
+            values, stderr = _fit(run, sample, worth - run.nobody)
             if run.is_precise(stderr):
                 break
         return run.estimate(values, stderr)
 
 
+def _looks(calls: int, *, stop_early: bool) -> Iterator[int]:
+    """Numbers of calls after which to look at the estimate: only the last, unless it may stop early."""
+    look = FIRST_LOOK
+    while stop_early and look < calls:
+        yield look
+        look = math.ceil(look * LOOK_GROWTH)
+    yield calls
+
+
+class _Sample(NamedTuple):
+    """Coalitions in units of one, or of two where each is followed by its complement."""
+
+    coalitions: Bool[Tensor, "coalitions n"]
+    weights: Float64[Tensor, " coalitions"]
+    """Weighted sums over the coalitions estimate means under the law."""
+    stratum: Int[Tensor, " units"]
+    share: Float64[Tensor, " units"]
+    """Share of its stratum that has been drawn: 1 where all of it has."""
+
+
 class _Design:
-    """Which coalitions to evaluate, in an order whose every beginning is a smaller design of the same kind.
+    """Which coalitions to evaluate within a number of calls; a larger number adds to those of a smaller one.
 
-    A unit is a coalition, or a pair S, complement of S. Units come from strata by the size of S; each stratum
-    expects a share of the units in proportion to its mass under the law, but no more than it has.
-
-    Attributes:
-        heads: (units, players), S of each unit.
-        stratum: (units,), index of its stratum.
-        expected: (strata,), expected number of units of each.
-        capacity: (strata,), number of different units that there are.
+    A unit is a coalition S, or a pair of S and its complement. Strata are the sizes of S. Each expects units in
+    proportion to its mass under the law, but no more than it has, and gets that number rounded up or down.
     """
 
-    def __init__(self, law: Float64[Tensor, " n-1"], calls: int, *, paired: bool, generator: torch.Generator) -> None:
+    def __init__(self, law: Float64[Tensor, " sizes"], calls: int, *, paired: bool, generator: torch.Generator) -> None:
         self.law, self.paired = law, paired
         self.n = n = len(law) + 1
         self.unit_calls = 2 if paired else 1
-        sizes = range(1, n // 2 + 1 if paired else n)
-        mass = (law + law.flip(0) if paired else law)[: len(sizes)].clone()
-        counts = [math.comb(n, size) for size in sizes]
-        if paired and n % 2 == 0:  # each pair of halves is met from both sides
-            mass[-1] /= 2
-            counts[-1] //= 2
-        self.capacity = torch.tensor([min(float(count), 1e18) for count in counts], dtype=torch.float64)
-        self.expected = _allocate(mass.cpu(), self.capacity, calls // self.unit_calls)
-
-        offset = float(torch.rand((), generator=generator, device=generator.device, dtype=torch.float64))
-        self.stratum, order = _round_systematically(self.expected, offset)
-        heads = [
-            self._draw_heads(size, int(count), generator)
-            for size, count in zip(sizes, self.stratum.bincount(minlength=len(sizes)), strict=True)
+        self.sizes = range(1, n // 2 + 1 if paired else n)
+        self.mass = (law + law.flip(0) if paired else law)[: len(self.sizes)].cpu().clone()
+        capacity = [math.comb(n, size) for size in self.sizes]
+        if paired and n % 2 == 0:  # each pair of halves would be met from both sides
+            self.mass[-1] /= 2
+            capacity[-1] //= 2
+        self.capacity = torch.tensor([min(each, LARGEST_RANK) for each in capacity], dtype=torch.float64)
+        # A count is its expectation plus an offset in [0, 1), rounded down. Offsets are spread by the golden ratio,
+        # so that the sum of the counts stays near the sum of the expectations.
+        start = torch.rand((), generator=generator, device=generator.device, dtype=torch.float64).cpu()
+        self.offset = (start + torch.arange(len(self.sizes)) * (math.sqrt(5) - 1) / 2) % 1
+        _, counts = self._allocate(calls)
+        # Heads in random order, all that the calls allow; `sample` moves them from here to there.
+        self.waiting = [
+            self._draw_heads(size, int(count), generator) for size, count in zip(self.sizes, counts, strict=True)
         ]
-        self.stratum = self.stratum[order]
-        self.heads = torch.cat(heads)[order.to(law.device)]
+        self.heads = torch.empty(0, n, dtype=torch.bool, device=law.device)
+        self.stratum = torch.empty(0, dtype=torch.int64)
 
-    def _draw_heads(self, size: int, count: int, generator: torch.Generator) -> Bool[Tensor, "count n"]:
+    def _draw_heads(self, size: int, count: int, generator: torch.Generator) -> Bool[Tensor, "{count} n"]:
         if self.paired and 2 * size == self.n:  # the half with player 0 stands for both
             others = draw_distinct(size - 1, count, self.n - 1, generator)
             return torch.cat([others.new_ones(count, 1), others], 1)
         return draw_distinct(size, count, self.n, generator)
 
-    def coalitions(self, start: int, stop: int) -> Bool[Tensor, "coalitions n"]:
-        """Coalitions of a range of units; the members of a pair follow each other."""
-        heads = self.heads[start:stop]
-        return torch.stack([heads, ~heads], 1).flatten(0, 1) if self.paired else heads
+    def _allocate(self, calls: int) -> tuple[Float64[Tensor, " strata"], Float64[Tensor, " strata"]]:
+        """Expected and actual number of units of each stratum, within the calls."""
+        units = target = calls // self.unit_calls
+        while True:
+            expected = _share_out(target, self.mass, self.capacity)
+            counts = (expected + self.offset).floor().minimum(self.capacity)
+            if counts.sum() <= units:
+                return expected, counts
+            target -= 1
 
-    def sampled_share(self, units: int) -> Float64[Tensor, " units"]:
-        """Share of its stratum that has been drawn, for each of the first units: 1 where all are."""
-        drawn = self.expected * (units / len(self.heads))
-        return (drawn / self.capacity)[self.stratum[:units]].clamp(max=1).to(self.law.device)
+    def sample(self, calls: int) -> _Sample:
+        """Coalitions within the calls; those of earlier, smaller samples come first and in the same order."""
+        expected, counts = self._allocate(calls)
+        taken = self.stratum.bincount(minlength=len(counts))
+        fresh = [int(more) for more in (counts - taken).clamp(min=0)]
+        self.heads = torch.cat([self.heads, *(heads[:more] for heads, more in zip(self.waiting, fresh, strict=True))])
+        self.waiting = [heads[more:] for heads, more in zip(self.waiting, fresh, strict=True)]
+        self.stratum = torch.cat([self.stratum, torch.arange(len(fresh)).repeat_interleave(torch.tensor(fresh))])
 
-    def row_weights(self, units: int) -> Float64[Tensor, " coalitions"]:
-        """What the coalitions of the first units count for: sums estimate means under the law."""
-        expected = (self.expected * (units / len(self.heads)))[self.stratum[:units]].to(self.law.device)
-        sizes = self.coalitions(0, units).sum(1)
-        weights = self.law[sizes - 1] / expected.repeat_interleave(self.unit_calls)
-        return torch.where(2 * sizes == self.n, weights / 2, weights) if self.paired else weights
+        # Where a unit may be missing altogether it stands for its expectation, elsewhere for the actual count.
+        counts = self.stratum.bincount(minlength=len(counts))
+        divisor = torch.where(expected < 1, expected, counts)[self.stratum].to(self.law.device)
+        coalitions = torch.stack([self.heads, ~self.heads], 1).flatten(0, 1) if self.paired else self.heads
+        sizes = coalitions.sum(1)
+        weights = self.law[sizes - 1] / divisor.repeat_interleave(self.unit_calls)
+        if self.paired:
+            weights = torch.where(2 * sizes == self.n, weights / 2, weights)
+        share = divisor / self.capacity[self.stratum].to(self.law.device)
+        return _Sample(coalitions, weights, self.stratum.to(self.law.device), share)
 
 
-def _allocate(
-    mass: Float64[Tensor, " strata"], capacity: Float64[Tensor, " strata"], units: int
+def _share_out(
+    units: int, mass: Float64[Tensor, " strata"], capacity: Float64[Tensor, " strata"]
 ) -> Float64[Tensor, " strata"]:
-    """Units in proportion to mass, where that exceeds a stratum's capacity all of it and the rest to the others."""
+    """Units in proportion to mass; a stratum that has fewer gives all, and the others share the rest."""
     full = torch.zeros_like(mass, dtype=torch.bool)
     while True:
         left, open_mass = units - capacity[full].sum(), mass[~full].sum()
-        share = left / open_mass * mass if open_mass > 0 else torch.zeros_like(mass)
-        overflowing = ~full & (share >= capacity)
+        shares = left / open_mass * mass if open_mass > 0 else torch.zeros_like(mass)
+        overflowing = ~full & (shares >= capacity * (1 - 1e-9))  # rounding must not leave the last one open
         if not overflowing.any():
-            return torch.where(full, capacity, share)
+            return torch.where(full, capacity, shares)
         full |= overflowing
 
 
-def _round_systematically(
-    expected: Float64[Tensor, " strata"], offset: float
-) -> tuple[Int[Tensor, " units"], Int[Tensor, " units"]]:
-    """Stratum of each unit, with counts that are the expected ones rounded up or down, and an order of the units.
-
-    The strata are laid end to end and a unit is put down every 1, from a random offset. In the order returned
-    a unit comes by how far into its stratum it lies, so that strata fill up evenly.
-    """
-    ends = expected.cumsum(0)
-    points = torch.arange(math.ceil(float(ends[-1]) - 1e-9), dtype=torch.float64) + offset
-    points = points[points < ends[-1]]
-    stratum = torch.searchsorted(ends, points, right=True).clamp(max=len(expected) - 1)
-    depth = (points - (ends - expected)[stratum]) / expected[stratum]
-    return stratum, depth.argsort()
-
-
-def _rounds(units: int, *, stop_early: bool) -> Iterator[int]:
-    """Numbers of units after which to look at the estimate: only the last, unless it may stop early."""
-    look = FIRST_ROUND_CALLS
-    while stop_early and look < units:
-        yield look
-        look = math.ceil(look * ROUND_GROWTH)
-    yield units
-
-
 def _fit(
-    run: Run, design: _Design, units: int, gains: Float64[Tensor, "coalitions outputs"]
+    run: Run, sample: _Sample, gains: Float64[Tensor, "coalitions outputs"]
 ) -> tuple[Float64[Tensor, "players outputs"], Float64[Tensor, "players outputs"]]:
-    """Values and standard errors from the worth, above that of nobody, of the first units' coalitions."""
-    problem = _Problem(run, design.law)
-    coalitions = design.coalitions(0, units)
-    weights = design.row_weights(units)
-    moments = problem.moments(coalitions, gains, weights)
+    """Values and standard errors from the worth of the coalitions above that of nobody."""
+    problem = _Problem(run)
+    moments = problem.moments(sample.coalitions, gains, sample.weights)
     values = problem.solve(moments[None])[0]
 
-    # Jackknife: leave out one group of units at a time. Strata that are nearly exhausted vary less, by 1 - share.
-    damping = (1 - design.sampled_share(units)).sqrt()
+    # Jackknife: leave out one group of units at a time. A stratum varies less as it is exhausted, by 1 - share.
+    damping = (1 - sample.share).sqrt()
     uncertain = damping.nonzero().flatten()
     if not len(uncertain):
         return values, torch.zeros_like(values)
     groups = min(JACKKNIFE_GROUPS, len(uncertain))
-    if groups == 1:
+    if groups == 1 or not problem.is_determined(moments):
         return values, torch.full_like(values, math.inf)
-    by_stratum = uncertain[design.stratum[:units].to(uncertain.device)[uncertain].argsort(stable=True)]
-    damped = weights * damping.repeat_interleave(design.unit_calls)
+    by_stratum = uncertain[sample.stratum[uncertain].argsort(stable=True)]
+    unit_calls = len(sample.coalitions) // len(sample.stratum)
+    damped = sample.weights * damping.repeat_interleave(unit_calls)
     parts = []
     for group in range(groups):
-        members = by_stratum[group::groups, None] * design.unit_calls
-        rows = (members + torch.arange(design.unit_calls, device=members.device)).flatten()
-        parts.append(problem.moments(coalitions[rows], gains[rows], damped[rows]))
+        members = by_stratum[group::groups, None] * unit_calls
+        rows = (members + torch.arange(unit_calls, device=members.device)).flatten()
+        parts.append(problem.moments(sample.coalitions[rows], gains[rows], damped[rows]))
     part = torch.stack(parts)
     replicates = problem.solve(moments + (part.sum(0) - groups * part) / (groups - 1))
     spread = (replicates - replicates.mean(0)).square().sum(0)
@@ -230,9 +233,10 @@ class _Problem:
     gain of S  =  sum of psi over S  +  trend(|S|) @ gamma  +  residual,    sum of psi = gain of everyone
     """
 
-    def __init__(self, run: Run, law: Float64[Tensor, " n-1"]) -> None:
+    def __init__(self, run: Run) -> None:
         self.n, self.gain, self.raw = run.n, run.gain, run.total == "raw"
         n, join_law = run.n, run.join_law
+        law = run.weights.size_law(n).to(join_law.device)
         sizes = torch.arange(1, n, dtype=torch.float64, device=law.device)
         # The trend vanishes for nobody and everyone, whose worth is known.
         position = 2 * sizes / n - 1
@@ -248,31 +252,40 @@ class _Problem:
         coalitions: Bool[Tensor, "coalitions players"],
         gains: Float64[Tensor, "coalitions outputs"],
         weights: Float64[Tensor, " coalitions"],
-    ) -> Float64[Tensor, "fit+1 fit+outputs"]:
+    ) -> Float64[Tensor, "left right"]:
         """Weighted products of (players, trend, level) with (players, trend, gains)."""
         at = coalitions.sum(1) - 1
         regressors = torch.cat([coalitions.double(), self.trend[at]], 1)
         left = torch.cat([regressors, self.level[at, None]], 1) * weights[:, None]
         return left.T @ torch.cat([regressors, gains], 1)
 
-    def solve(self, moments: Float64[Tensor, "many fit+1 fit+outputs"]) -> Float64[Tensor, "many players outputs"]:
+    def solve(self, moments: Float64[Tensor, "many left right"]) -> Float64[Tensor, "many players outputs"]:
         """Values from moments, for many problems at once."""
         fit = moments.shape[1] - 1
-        constraint = torch.zeros(len(moments), fit, 1, dtype=torch.float64, device=moments.device)
-        constraint[:, : self.n] = 1
-        corner = torch.zeros_like(constraint[:, :1])
-        system = torch.cat(
-            [
-                torch.cat([moments[:, :fit, :fit], constraint], 2),
-                torch.cat([constraint.mT, corner], 2),
-            ],
-            1,
-        )
         target = torch.cat([moments[:, :fit, fit:], self.gain.expand(len(moments), 1, -1)], 1)
-        solution = (torch.linalg.pinv(system, rtol=1e-12, hermitian=True) @ target)[:, :fit]
+        solution = (_pseudo_inverse(self._system(moments)) @ target)[:, :fit]
         values = solution[:, : self.n]
         if not self.raw:
             return values
         level_of_residual = moments[:, fit:, fit:] - moments[:, fit:, :fit] @ solution
         total = self.level_of_fit @ solution + level_of_residual[:, 0]
         return values + (total - self.gain)[:, None] / self.n
+
+    def is_determined(self, moments: Float64[Tensor, "left right"]) -> bool:
+        """Whether the coalitions determine every player's value."""
+        system = self._system(moments[None])[0]
+        projection = (_pseudo_inverse(system) @ system)[: self.n, : self.n]
+        return torch.allclose(projection, torch.eye(self.n, dtype=system.dtype, device=system.device), atol=1e-6)
+
+    def _system(self, moments: Float64[Tensor, "many left right"]) -> Float64[Tensor, "many left left"]:
+        """Normal equations, with the constraint on the sum and its multiplier."""
+        fit = moments.shape[1] - 1
+        constraint = torch.zeros(len(moments), fit, 1, dtype=torch.float64, device=moments.device)
+        constraint[:, : self.n] = 1
+        corner = torch.zeros_like(constraint[:, :1])
+        upper = torch.cat([moments[:, :fit, :fit], constraint], 2)
+        return torch.cat([upper, torch.cat([constraint.mT, corner], 2)], 1)
+
+
+def _pseudo_inverse(system: Float64[Tensor, "*many size size"]) -> Float64[Tensor, "*many size size"]:
+    return torch.linalg.pinv(system, rtol=1e-12, hermitian=True)

@@ -59,6 +59,8 @@ def multilinear_values(
         progress=progress,
         method="the multilinear extension",
     ) as run:
+        if run.n == 1:
+            return run.estimate(run.gain[None], torch.zeros_like(run.gain[None]))
         cost = 2 * (run.n + 1)
         run.require(2 * cost, "for two antithetic pairs of coalitions")
         nodes, node_weights = (part.to(run.game.device) for part in weights.quadrature((run.n + 1) // 2))

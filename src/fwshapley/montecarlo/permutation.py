@@ -1,9 +1,10 @@
 """Semivalues by permutation sampling: players join one by one, in random order.
 
 The s-th to join meets a random coalition of size s, so its contribution, weighted by n w(s), has the semivalue as
-mean. Two changes: each order is walked backwards too (antithetic, and free of bias for every law), and the sum of
-a player's weighted contributions is divided by the sum of its weights, without which even an additive game would
-be noisy. Equations: docs/math.md, section 5.
+mean. Two changes. Each order is walked backwards too: antithetic, and free of bias for every law; it gains nothing
+only where a coalition and its complement decide alike, as in a majority vote. And the sum of a player's weighted
+contributions is divided by the sum of its weights, without which even an additive game would be noisy.
+Equations: docs/math.md, section 5.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def permutation_values(
     *,
     budget: int,
     total: Total = "raw",
+    antithetic: bool = True,
     target_stderr: float | None = None,
     seed: int | torch.Generator = 0,
     n_players: int | None = None,
@@ -36,8 +38,9 @@ def permutation_values(
     Args:
         game: worth of coalitions; a plain function needs `n_players`.
         weights: the semivalue. Laws that put all weight on a few sizes waste most of an order.
-        budget: most game calls; an order and its reverse take 2 (n - 1).
+        budget: most game calls; an order takes n - 1.
         total: "raw" values, or "efficient" ones, shifted to sum to v(everyone) - v(nobody).
+        antithetic: follow each order by its reverse.
         target_stderr: stop early once no standard error exceeds this.
         seed: whole number, or a generator on the game's device.
         n_players: number of players, where the game does not say.
@@ -61,13 +64,16 @@ def permutation_values(
     ) as run:
         if run.n == 1:
             return run.estimate(run.gain[None], torch.zeros_like(run.gain[None]))
-        cost = 2 * (run.n - 1)
-        run.require(2 * cost, "for two random orders and their reverses")
+        cost = (2 if antithetic else 1) * (run.n - 1)
+        run.require(2 * cost, "for two random orders" + " and their reverses" * antithetic)
         weighted = run.nobody.new_empty(0, run.n, len(run.nobody))
         weight = run.nobody.new_empty(0, run.n)
+        round_orders = max(batch_size // cost, 1) if target_stderr is None else MIN_UNITS_TO_STOP
         while run.calls_left >= cost:
-            orders = min(run.calls_left // cost, max(batch_size // cost, 1))
-            fresh_weighted, fresh_weight = _walk(run, draw_permutations(orders, run.n, run.generator))
+            orders = min(run.calls_left // cost, round_orders)
+            fresh_weighted, fresh_weight = _walk(
+                run, draw_permutations(orders, run.n, run.generator), antithetic=antithetic
+            )
             weighted, weight = torch.cat([weighted, fresh_weighted]), torch.cat([weight, fresh_weight])
             values, stderr = _ratio(run, weighted, weight)
             if len(weight) >= MIN_UNITS_TO_STOP and run.is_precise(stderr):
@@ -76,23 +82,18 @@ def permutation_values(
 
 
 def _walk(
-    run: Run, ranks: Int[Tensor, "orders players"]
+    run: Run, ranks: Int[Tensor, "orders players"], *, antithetic: bool
 ) -> tuple[Float64[Tensor, "orders players outputs"], Float64[Tensor, "orders players"]]:
-    """Each player's weighted contributions, and its weights, summed over an order and its reverse."""
+    """Each player's weighted contributions, and its weights, summed over an order and, if asked, its reverse."""
+    walks = torch.stack([ranks, run.n - 1 - ranks] if antithetic else [ranks])  # (walks, orders, players)
     steps = torch.arange(1, run.n, device=ranks.device)
-    forwards = ranks[:, None, :] < steps[:, None]  # (orders, steps, players)
-    worth = run.evaluate(torch.cat([forwards, ~forwards]).flatten(0, 1)).reshape(2, len(ranks), run.n - 1, -1)
-    nobody, everyone = (end.expand(len(ranks), 1, -1) for end in (run.nobody, run.everyone))
-
-    # Backwards, the coalition of size n-s is the complement of the forward one of size s.
-    weighted, weight = torch.zeros_like(run.nobody), torch.zeros_like(run.join_law[0])
-    for chain, rank in ((worth[0], ranks), (worth[1].flip(1), run.n - 1 - ranks)):
-        contributions = torch.cat([nobody, chain, everyone], 1).diff(dim=1)  # in order of joining
-        own = contributions.gather(1, rank[..., None].expand_as(contributions))
-        importance = run.n * run.join_law[rank]
-        weighted = weighted + importance[..., None] * own
-        weight = weight + importance
-    return weighted, weight
+    coalitions = walks[:, :, None, :] < steps[:, None]  # (walks, orders, steps, players)
+    worth = run.evaluate(coalitions.flatten(0, 2)).reshape(*coalitions.shape[:3], -1)
+    nobody, everyone = (end.expand(*coalitions.shape[:2], 1, -1) for end in (run.nobody, run.everyone))
+    contributions = torch.cat([nobody, worth, everyone], 2).diff(dim=2)  # in order of joining
+    own = contributions.gather(2, walks[..., None].expand_as(contributions))
+    weight = run.n * run.join_law[walks]
+    return (weight[..., None] * own).sum(0), weight.sum(0)
 
 
 def _ratio(

@@ -27,7 +27,9 @@ class Estimate:
 
     Attributes:
         values: (players,) or (players, outputs).
-        stderr: standard errors, shaped like values. About 95 % of values +- 2 stderr cover the truth.
+        stderr: standard errors, shaped like values. About 95 % of values +- 2 stderr cover the truth, given some dozens
+            of independent draws (fewer cover less) and a game whose worth does not hang on coalitions too rare to be
+            drawn (docs/math.md, section 5).
         calls: coalitions evaluated.
         weights: the semivalue that was estimated.
         total: "raw", or "efficient" where values were shifted to sum to v(everyone) - v(nobody).

@@ -1,0 +1,106 @@
+"""The `fwshapley` command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.bar import Bar
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+import fwshapley as fw
+from fwshapley.files import written_whole
+from fwshapley.plots import plot_weights
+
+MOST_ROWS = 24
+BAR_WIDTH = 12
+
+app = typer.Typer(
+    name="fwshapley",
+    help="Weighted Shapley values in real time.\n\n"
+    "A semivalue credits each player of a game for what it adds to coalitions of the others; the weighting says "
+    "which coalition sizes count. Start with: fwshapley weights --alpha 16 --beta 1 --players 12",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+console = Console()
+errors = Console(stderr=True)
+
+
+def show_version(wanted: bool) -> bool:  # noqa: FBT001 - typer calls it so
+    """Print the version and stop, if wanted."""
+    if wanted:
+        console.print(f"fwshapley {fw.__version__}", highlight=False)
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Weighted Shapley values in real time."""
+    del version  # its callback has dealt with it
+
+
+@app.command()
+def weights(
+    alpha: Annotated[float, typer.Option(help="Larger favours small coalitions.")] = 1.0,
+    beta: Annotated[float, typer.Option(help="Larger favours large coalitions.")] = 1.0,
+    players: Annotated[int, typer.Option("--players", "-n", help="Number of players in the game.")] = 12,
+    plot: Annotated[Path | None, typer.Option(help="Also draw them, beside Shapley's: FILE.png, .svg or .pdf.")] = None,
+) -> None:
+    """Show which coalition sizes count under Beta(alpha, beta)-weighted Shapley values.
+
+    alpha = beta = 1 is the Shapley value, under which every size counts the same.
+    """
+    try:
+        semivalue = fw.Beta(alpha=alpha, beta=beta)
+        console.print(_weights_table(semivalue, players))
+        if plot is not None:
+            both = [semivalue] if semivalue == fw.Shapley() else [semivalue, fw.Shapley()]
+            figure = plot_weights(both, players)
+            with written_whole(plot) as path:
+                figure.savefig(path)
+            console.print(f"plot written to [bold]{plot}[/bold]", highlight=False)
+    except (ValueError, OSError, ModuleNotFoundError) as error:
+        errors.print(f"[bold red]error:[/bold red] {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(code=2) from error
+
+
+def _weights_table(semivalue: fw.Semivalue, n: int) -> Table:
+    join, log_weights = semivalue.join_law(n), semivalue.log_weights(n)
+    log_kernel, sampled = semivalue.log_kernel(n), semivalue.size_law(n)
+    shown = range(n) if n <= MOST_ROWS else sorted({round(row * (n - 1) / (MOST_ROWS - 1)) for row in range(MOST_ROWS)})
+    omitted = "" if len(shown) == n else f" ({len(shown)} of {n} sizes shown)"
+    table = Table(
+        title=f"{semivalue}, {n} players{omitted}",
+        caption="w(s)  probability that the coalition a player joins has size s\n"
+        "p(s)  weight of one such coalition\n"
+        "m(s)  exact least-squares weight of one coalition of size s\n"
+        "P(s)  probability that a coalition drawn for least squares has size s",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for heading in ("s", "w(s)", "", "log p(s)", "log m(s)", "P(s)", ""):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    for s in shown:
+        inside = 0 < s < n
+        table.add_row(
+            str(s),
+            f"{join[s]:.3g}",
+            Bar(float(join.max()), 0, float(join[s]), width=BAR_WIDTH, color="blue"),
+            f"{log_weights[s]:.6g}",
+            f"{log_kernel[s - 1]:.6g}" if inside else "",
+            f"{sampled[s - 1]:.3g}" if inside else "",
+            Bar(float(sampled.max()), 0, float(sampled[s - 1]), width=BAR_WIDTH, color="green") if inside else "",
+        )
+    return table
