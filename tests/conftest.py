@@ -1,0 +1,71 @@
+"""Turns on shape checks of the package, before anything imports it, and holds what several tests share."""
+
+from jaxtyping import install_import_hook
+
+# An int will do where a float is asked for; beartype cannot see what Self is from a method alone.
+CHECKER_OPTIONS = "is_pep484_tower=True, hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})"
+install_import_hook("fwshapley", f"beartype.beartype(conf=beartype.BeartypeConf({CHECKER_OPTIONS}))")
+
+from collections.abc import Callable, Iterator  # noqa: E402 - the hook comes first
+
+import hypothesis  # noqa: E402
+import jaxtyping  # noqa: E402
+import pytest  # noqa: E402
+import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
+
+from fwshapley import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley  # noqa: E402
+from fwshapley.games import FunctionGame  # noqa: E402
+
+torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+hypothesis.settings.load_profile("repeatable")
+
+SEMIVALUES: dict[str, Callable[[int], Semivalue]] = {
+    "Shapley": lambda _: Shapley(),
+    "Beta(16,1)": lambda _: Beta(alpha=16, beta=1),
+    "Beta(1,4)": lambda _: Beta(alpha=1, beta=4),
+    "Beta(0.3,2.7)": lambda _: Beta(alpha=0.3, beta=2.7),
+    "Banzhaf": lambda _: Banzhaf(),
+    "Banzhaf(0.2)": lambda _: Banzhaf(0.2),
+    "LeaveOneOut": lambda _: LeaveOneOut(),
+    "Cardinality": lambda n: Cardinality(torch.rand(n, generator=torch.Generator().manual_seed(n))),
+}
+
+
+@pytest.fixture(params=SEMIVALUES.values(), ids=list(SEMIVALUES))
+def semivalue_for(request: pytest.FixtureRequest) -> Callable[[int], Semivalue]:
+    """Every kind of semivalue, for a number of players."""
+    make: Callable[[int], Semivalue] = request.param
+    return make
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Without the types' run-time checks, so that the package's own errors about wrong types are met."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def smooth_game() -> Callable[..., FunctionGame]:
+    """Return small tanh networks on masks: games such as models are."""
+
+    def make(n: int, outputs: int | None = None, seed: int = 0) -> FunctionGame:
+        generator = torch.Generator().manual_seed(seed)
+        inner = torch.randn(n, 16, generator=generator, dtype=torch.float64)
+        outer = torch.randn(16, outputs or 1, generator=generator, dtype=torch.float64) / 4
+
+        def worth(coalitions: Tensor) -> Tensor:
+            values = torch.tanh(coalitions.double() @ inner - 0.5) @ outer
+            return values.squeeze(1) if outputs is None else values
+
+        return FunctionGame(worth, n_players=n)
+
+    return make

@@ -1,0 +1,75 @@
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "fwshapley"
+
+LAYERS = [
+    ("checks", "weights"),
+    ("sampling",),
+    ("games",),
+    ("progress", "files"),
+    ("exact", "montecarlo"),
+    ("objective",),
+    ("training",),
+    ("explainer", "valuation"),
+    ("metrics",),
+    ("fwshapley",),  # the package itself, __init__.py
+    ("plots", "report"),
+    ("cli",),
+]
+"""Modules and folders of the package: each imports from its own layer and those above it in this list alone."""
+
+PEERS = {"captum", "pydvl", "shap", "shapiq", "sklearn"}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    """Top-level module or folder that a file belongs to."""
+    inside = path.relative_to(PACKAGE)
+    return inside.parts[0].removesuffix(".py").replace("__init__", "fwshapley")
+
+
+def layer_of(part: str) -> int:
+    for number, layer in enumerate(LAYERS):
+        if part in layer:
+            return number
+    pytest.fail(f"{part} has no layer yet: place it in LAYERS of tests/test_imports.py, below all it imports")
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, ...]]:
+    """Every import of a file, as the dotted path's parts."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None, f"{path}:{node.lineno}: write imports in full"
+            assert node.level == 0, f"{path}:{node.lineno}: write imports in full"
+            yield from ((*node.module.split("."), alias.name) for alias in node.names)
+
+
+def parts_imported(path: Path) -> Iterator[str]:
+    """Top-level modules and folders of the package that a file imports."""
+    for package, *inside in imports_of(path):
+        if package == "fwshapley":
+            is_part = bool(inside) and ((PACKAGE / inside[0]).is_dir() or (PACKAGE / f"{inside[0]}.py").exists())
+            yield inside[0] if is_part else "fwshapley"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_one_way(path: Path) -> None:
+    own = part_of(path)
+    for part in parts_imported(path):
+        assert layer_of(part) <= layer_of(own), f"{own} may not import {part}, which is in a later layer"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_peers_are_never_imported(path: Path) -> None:
+    assert PEERS.isdisjoint(package for package, *_ in imports_of(path))
+
+
+def test_there_are_modules_to_check() -> None:
+    assert {"weights", "games", "fwshapley"} <= {part_of(path) for path in MODULES}
