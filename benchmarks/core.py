@@ -1,0 +1,284 @@
+"""Error against game calls of our estimators and shapiq's, and what the core's own machinery costs.
+
+    python benchmarks/core.py            # about 10 minutes on 2 cores; writes results/core.json, docs/figures/core.png
+    python benchmarks/core.py --smoke    # seconds, for CI
+
+One run compares, at the Shapley value, for n = 12 and 16 players on six games:
+our least squares, permutations and multilinear extension; shapiq's KernelSHAP (plain and paired) and permutations.
+A point is the root mean square error over players and seeds, relative to the spread of the true values.
+"Calls ratio" is how many calls a method needs for the error that the better KernelSHAP reaches with its own,
+as a geometric mean over its budgets: below 1 is better.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.ticker import LogLocator, NullLocator
+from shapiq.approximator import KernelSHAP, PermutationSamplingSV
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from torch import Tensor
+
+import fwshapley as fw
+from fwshapley.files import written_whole
+from fwshapley.plots import COLOURS, new_figure
+from fwshapley.sampling import draw_of_sizes, make_generator
+from record import record
+
+Method = Callable[[fw.games.Game, int, int], Tensor]  # game, budget, seed -> values
+
+
+@dataclass(frozen=True)
+class Table:
+    """A game as the table of its 2**n values, so that a call costs the same whatever the game."""
+
+    n_players: int
+    worth: Tensor
+
+    def __call__(self, coalitions: Tensor, /) -> Tensor:
+        """Look the coalitions up."""
+        return self.worth[(coalitions * 2 ** torch.arange(self.n_players)).sum(1)]
+
+
+def tabulate(function: Callable[[Tensor], Tensor], n: int) -> Table:
+    """Evaluate a function on masks for all coalitions once."""
+    masks = (torch.arange(2**n)[:, None] >> torch.arange(n)) & 1 == 1
+    return Table(n, torch.as_tensor(function(masks), dtype=torch.float64))
+
+
+def make_games(n: int, seed: int) -> dict[str, Table]:
+    """Six games, from a real model's to pure noise."""
+    generator = torch.Generator().manual_seed(seed)
+    normal = partial(torch.randn, generator=generator, dtype=torch.float64)
+    first, bias, second = normal(n, 24), normal(24), normal(24)
+    carriers, dividends = torch.rand(40, n, generator=generator) < 0.35, normal(40)
+    return {
+        "forest": tabulate(forest_game(n, seed), n),
+        "network": tabulate(lambda s: torch.tanh(0.7 * s.double() @ first + bias) @ second, n),
+        "dividends": tabulate(lambda s: (s[:, None] >= carriers).all(2).double() @ dividends, n),
+        "airport": tabulate(fw.games.Airport(10 * torch.rand(n, generator=generator)), n),
+        "voting": tabulate(fw.games.Voting(tuple(range(1, n + 1)), n * (n + 1) // 4), n),
+        "random": tabulate(fw.games.Random(n, seed=seed), n),
+    }
+
+
+def forest_game(n: int, seed: int) -> Callable[[Tensor], Tensor]:
+    """A random forest's probability of one class for one input, absent features at their mean."""
+    x, y = make_classification(1000, n, n_informative=n // 2, n_redundant=n // 4, random_state=seed)
+    model = RandomForestClassifier(50, max_depth=8, random_state=seed).fit(x, y)
+    return lambda s: torch.from_numpy(model.predict_proba(np.where(s.numpy(), x[0], x.mean(0)))[:, y[0]])
+
+
+def ours(estimator: Callable[..., fw.Estimate]) -> Method:
+    """Adapt one of our estimators."""
+    return lambda game, budget, seed: estimator(game, fw.Shapley(), budget=budget, seed=seed, progress=False).values
+
+
+def shapiq(approximator: Callable[..., Any]) -> Method:
+    """Adapt one of shapiq's approximators."""
+
+    def method(game: fw.games.Game, budget: int, seed: int) -> Tensor:
+        n = game.n_players
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the border trick leaves budget over
+            found = approximator(n=n, random_state=seed).approximate(
+                budget, lambda s: np.asarray(game(torch.from_numpy(np.atleast_2d(s))))
+            )
+        return torch.tensor([found[(player,)] for player in range(n)], dtype=torch.float64)
+
+    return method
+
+
+METHODS: dict[str, Method] = {
+    "least squares": ours(fw.least_squares_values),
+    "permutations": ours(fw.permutation_values),
+    "multilinear": ours(fw.multilinear_values),
+    "shapiq KernelSHAP": shapiq(KernelSHAP),
+    "shapiq KernelSHAP, paired": shapiq(partial(KernelSHAP, pairing_trick=True)),
+    "shapiq permutations": shapiq(PermutationSamplingSV),
+}
+KERNEL_SHAP = ("shapiq KernelSHAP", "shapiq KernelSHAP, paired")
+
+
+def measure_errors(sizes: list[int], budgets: dict[int, list[int]], seeds: range) -> dict[str, Any]:
+    """Relative error of every method, by number of players, game and budget."""
+    errors: dict[str, Any] = {}
+    for n in sizes:
+        for name, game in make_games(n, seed=0).items():
+            truth = fw.exact_values(game, fw.Shapley())
+            spread = float(truth.std())
+            for label, method in METHODS.items():
+                points = []
+                for budget in budgets[n]:
+                    found = torch.stack([method(game, budget, seed) for seed in seeds])
+                    by_seed = (found - truth).square().mean(1).sqrt() / spread
+                    points.append({"calls": budget, "error": rms(by_seed), "spread": float(by_seed.std())})
+                errors.setdefault(str(n), {}).setdefault(name, {})[label] = points
+            print(f"n = {n}, {name}: done", flush=True)
+    return errors
+
+
+def rms(values: Tensor) -> float:
+    """Root mean square."""
+    return float(values.square().mean().sqrt())
+
+
+def calls_ratios(errors: dict[str, Any]) -> dict[str, Any]:
+    """How many calls a method needs, relative to the better KernelSHAP, for the same error."""
+    return {
+        n: {
+            game: {
+                label: calls_ratio(points, curves[min(KERNEL_SHAP, key=lambda peer: curves[peer][-1]["error"])])
+                for label, points in curves.items()
+            }
+            for game, curves in games.items()
+        }
+        for n, games in errors.items()
+    }
+
+
+def calls_ratio(points: list[dict[str, float]], reference: list[dict[str, float]]) -> float | None:
+    """Geometric mean of calls / reference calls at equal error; None where the reference is exact throughout.
+
+    By log-log interpolation. Where the smallest budget already does better it counts as is, a bound;
+    beyond the largest, error is taken to fall with the square root of the calls.
+    """
+    exact = 1e-9
+    accuracy = np.maximum.accumulate([-math.log(max(point["error"], exact)) for point in points])
+    log_calls = np.log([point["calls"] for point in points])
+    ratios = []
+    for point in reference:
+        if point["error"] > exact:
+            wanted = -math.log(point["error"])
+            needed = np.interp(wanted, accuracy, log_calls) + 2 * max(wanted - accuracy[-1], 0)
+            ratios.append(float(needed) - math.log(point["calls"]))
+    return math.exp(sum(ratios) / len(ratios)) if ratios else None
+
+
+def measure_overhead(n: int) -> dict[str, float]:
+    """Time of exact values of nine weightings over that of calling the bare game on as many coalitions."""
+    game = tabulate(fw.games.Random(n), n)
+    masks = torch.rand(2**14, n) < 0.5
+    bare = best_time(lambda: [game(masks) for _ in range(2**n // len(masks))])
+    exact = best_time(lambda: fw.exact_values(game, [*fw.FEASIBLE_SET, fw.Shapley()], progress=False))
+    return {"players": n, "bare_game_s": bare, "exact_values_s": exact, "us_per_coalition": (exact - bare) / 2**n * 1e6}
+
+
+def measure_weights(n: int) -> dict[str, float]:
+    """Time of the weights of a Beta value at n players, and how far the join law is from summing to one."""
+    semivalue = fw.Beta(alpha=16, beta=1)
+    return {
+        "players": n,
+        "log_weights_s": best_time(lambda: semivalue.log_weights(n)),
+        "log_kernel_s": best_time(lambda: semivalue.log_kernel(n)),
+        "size_law_s": best_time(lambda: semivalue.size_law(n)),
+        "sum_minus_one": float(semivalue.join_law(n).sum() - 1),
+    }
+
+
+def measure_sampling(shapes: list[tuple[int, int]]) -> list[dict[str, float]]:
+    """Coalitions of given sizes: ours against ranking by two argsorts."""
+    generator = make_generator(0)
+    rows = []
+    for count, n in shapes:
+        sizes = torch.randint(1, n, (count,), generator=generator)
+        ours_s = best_time(partial(draw_of_sizes, sizes, n, generator))
+        double_s = best_time(partial(draw_by_two_argsorts, sizes, n, generator))
+        rows.append({"coalitions": count, "players": n, "ours_s": ours_s, "two_argsorts_s": double_s})
+    return rows
+
+
+def draw_by_two_argsorts(sizes: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    """Rank random keys, as is often seen."""
+    keys = torch.rand(len(sizes), n, generator=generator, dtype=torch.float64)
+    return keys.argsort(1).argsort(1) < sizes[:, None]
+
+
+def best_time(function: Callable[[], object], repeats: int = 3) -> float:
+    """Shortest of a few timings, in seconds."""
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def plot(errors: dict[str, Any], path: Path) -> None:
+    """Error against calls, a panel per game, a row per number of players."""
+    figure = new_figure(width=14, height=2.9 * len(errors) + 0.5)
+    axes = figure.subplots(len(errors), len(next(iter(errors.values()))), squeeze=False, sharex="row")
+    for row, (n, games) in zip(axes, errors.items(), strict=True):
+        for panel, (game, curves) in zip(row, games.items(), strict=True):
+            for (label, points), colour in zip(curves.items(), COLOURS, strict=False):
+                style = "--" if label.startswith("shapiq") else "-"
+                calls, error, spread = (np.array([p[key] for p in points]) for key in ("calls", "error", "spread"))
+                error = np.maximum(error, 1e-12)
+                panel.loglog(calls, error, style, color=colour, label=label, marker="o", markersize=2.5)
+                panel.fill_between(
+                    calls, np.maximum(error - spread, error / 10), error + spread, color=colour, alpha=0.1
+                )
+            panel.set_title(f"{game}, n = {n}", fontsize="medium")
+            panel.spines[["top", "right"]].set_visible(False)
+            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            panel.yaxis.set_major_formatter("{x:g}")
+            panel.yaxis.set_minor_locator(NullLocator())
+        row[0].set_ylabel("relative error")
+    for panel in axes[-1]:
+        panel.set_xlabel("game calls")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, dpi=80)
+
+
+def main() -> None:
+    """Run everything, print the ratios, write JSON and figure."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--figures", type=Path, default=Path("docs/figures"))
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes, for CI")
+    arguments = parser.parse_args()
+    started = time.perf_counter()
+
+    sizes = [6] if arguments.smoke else [12, 16]
+    budgets = {6: [40, 60], 12: [100, 150, 220, 330, 500, 750, 1100, 1600], 16: [100, 180, 320, 580, 1000, 1800, 3200]}
+    seeds = range(2 if arguments.smoke else arguments.seeds)
+    errors = measure_errors(sizes, budgets, seeds)
+    ratios = calls_ratios(errors)
+    for n, games in ratios.items():
+        for game, by_method in games.items():
+            cells = ", ".join(
+                f"{label} {'-' if ratio is None else f'{ratio:.2f}'}" for label, ratio in by_method.items()
+            )
+            print(f"calls ratio, n = {n}, {game}: {cells}")
+    results = {
+        "relative_error": errors,
+        "calls_ratio": ratios,
+        "enumeration": [measure_overhead(n) for n in ([14] if arguments.smoke else [16, 20])],
+        "weights": measure_weights(10**4 if arguments.smoke else 10**6),
+        "sampling": measure_sampling(
+            [(64, 16)] if arguments.smoke else [(64, 16), (4096, 16), (4096, 256), (256, 10_000)]
+        ),
+    }
+    print({key: results[key] for key in ("enumeration", "weights", "sampling")})
+    path = record(
+        "core", results, out=arguments.out, seeds=list(seeds), started=started, packages=["shapiq", "scikit-learn"]
+    )
+    plot(errors, arguments.figures / "core.png")
+    print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Writes what a benchmark found, and how: machine, versions, command, seeds, wall time.
+
+Every script here uses it:
+
+    started = time.perf_counter()
+    ...
+    record("lemma", results, out=arguments.out, seeds=[0, 1], started=started)    # -> <out>/lemma.json
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fwshapley.files import written_whole
+
+PACKAGES = ("numpy", "scipy", "torch", "fwshapley")
+
+
+def record(
+    name: str,
+    results: Mapping[str, Any],
+    *,
+    out: str | Path,
+    seeds: Sequence[int],
+    started: float,
+    packages: Sequence[str] = (),
+) -> Path:
+    """Write <out>/<name>.json, whole or not at all, and return its path.
+
+    Args:
+        name: of the benchmark, without ".json".
+        results: anything JSON can hold, or that has a `tolist` (tensors, arrays); NaN and infinity are refused.
+        out: folder, made if need be.
+        seeds: all that were used.
+        started: `time.perf_counter()` at the start of the run.
+        packages: further packages whose versions matter here, e.g. ["shapiq"].
+    """
+    document = {
+        "benchmark": name,
+        "command": command_line(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "wall_time_s": round(time.perf_counter() - started, 2),
+        "seeds": list(seeds),
+        "machine": machine(),
+        "versions": {"python": platform.python_version()} | {each: version(each) for each in (*PACKAGES, *packages)},
+        "results": results,
+    }
+    text = json.dumps(document, indent=1, allow_nan=False, default=lambda value: value.tolist())
+    path = Path(out) / f"{name}.json"
+    with written_whole(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def machine() -> dict[str, str | int | None]:
+    """Platform, processor, cores this process may use, threads torch uses, and GPU if there is one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "platform": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": cores,
+        "torch_threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def command_line() -> str:
+    """What was run, from the repository's root; absolute paths become relative to the working folder."""
+    script = Path(sys.argv[0])
+    return shlex.join(["python", f"{script.resolve().parent.name}/{script.name}", *map(_relative, sys.argv[1:])])
+
+
+def _relative(argument: str) -> str:
+    option, equals, value = argument.rpartition("=")
+    if not Path(value).is_absolute():
+        return argument
+    path = Path(value).resolve()
+    value = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
+    return option + equals + value
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or "unknown"
