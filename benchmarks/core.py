@@ -1,13 +1,14 @@
 """Error against game calls of our estimators and shapiq's, and what the core's own machinery costs.
 
-    python benchmarks/core.py            # about 10 minutes on 2 cores; writes results/core.json, docs/figures/core.png
+    python benchmarks/core.py            # minutes on 2 cores; writes results/core.json and docs/figures/core.png
     python benchmarks/core.py --smoke    # seconds, for CI
 
 One run compares, at the Shapley value, for n = 12 and 16 players on six games:
-our least squares, permutations and multilinear extension; shapiq's KernelSHAP (plain and paired) and permutations.
-A point is the root mean square error over players and seeds, relative to the spread of the true values.
-"Calls ratio" is how many calls a method needs for the error that the better KernelSHAP reaches with its own,
-as a geometric mean over its budgets: below 1 is better.
+our least squares, permutations (with and without reverse orders) and multilinear extension; shapiq's KernelSHAP (plain
+and paired) and permutations. A point is the root mean square error over players, seeds and instances of the game,
+relative to the spread of the true values. "Calls ratio" is how many calls a method needs for the error that the better
+KernelSHAP reaches with its own, as a geometric mean over its budgets and over instances, with its range over instances:
+below 1 is better.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.ticker import LogLocator, NullLocator
+from numpy.typing import NDArray
 from shapiq.approximator import KernelSHAP, PermutationSamplingSV
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -37,6 +39,8 @@ from fwshapley.sampling import draw_of_sizes, make_generator
 from record import record
 
 Method = Callable[[fw.games.Game, int, int], Tensor]  # game, budget, seed -> values
+Array = NDArray[np.float64]
+Errors = dict[str, dict[str, dict[str, list[list[list[float]]]]]]  # players, game, method: instances x budgets x seeds
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def make_games(n: int, seed: int) -> dict[str, Table]:
         "network": tabulate(lambda s: torch.tanh(0.7 * s.double() @ first + bias) @ second, n),
         "dividends": tabulate(lambda s: (s[:, None] >= carriers).all(2).double() @ dividends, n),
         "airport": tabulate(fw.games.Airport(10 * torch.rand(n, generator=generator)), n),
-        "voting": tabulate(fw.games.Voting(tuple(range(1, n + 1)), n * (n + 1) // 4), n),
+        "voting": tabulate(fw.games.Voting(tuple(range(1 + seed, n + 1 + seed)), n * (n + 1 + 2 * seed) // 4), n),
         "random": tabulate(fw.games.Random(n, seed=seed), n),
     }
 
@@ -103,6 +107,7 @@ def shapiq(approximator: Callable[..., Any]) -> Method:
 METHODS: dict[str, Method] = {
     "least squares": ours(fw.least_squares_values),
     "permutations": ours(fw.permutation_values),
+    "permutations, one way": ours(partial(fw.permutation_values, antithetic=False)),
     "multilinear": ours(fw.multilinear_values),
     "shapiq KernelSHAP": shapiq(KernelSHAP),
     "shapiq KernelSHAP, paired": shapiq(partial(KernelSHAP, pairing_trick=True)),
@@ -111,59 +116,61 @@ METHODS: dict[str, Method] = {
 KERNEL_SHAP = ("shapiq KernelSHAP", "shapiq KernelSHAP, paired")
 
 
-def measure_errors(sizes: list[int], budgets: dict[int, list[int]], seeds: range) -> dict[str, Any]:
-    """Relative error of every method, by number of players, game and budget."""
-    errors: dict[str, Any] = {}
+def measure_errors(sizes: list[int], budgets: dict[int, list[int]], instances: int, seeds: range) -> Errors:
+    """Relative error of every method: by number of players, game, method, then instance x budget x seed."""
+    errors: Errors = {}
     for n in sizes:
-        for name, game in make_games(n, seed=0).items():
-            truth = fw.exact_values(game, fw.Shapley())
-            spread = float(truth.std())
-            for label, method in METHODS.items():
-                points = []
-                for budget in budgets[n]:
-                    found = torch.stack([method(game, budget, seed) for seed in seeds])
-                    by_seed = (found - truth).square().mean(1).sqrt() / spread
-                    points.append({"calls": budget, "error": rms(by_seed), "spread": float(by_seed.std())})
-                errors.setdefault(str(n), {}).setdefault(name, {})[label] = points
-            print(f"n = {n}, {name}: done", flush=True)
+        for instance in range(instances):
+            for name, game in make_games(n, seed=instance).items():
+                truth = fw.exact_values(game, fw.Shapley())
+                for label, method in METHODS.items():
+                    found = torch.stack(
+                        [torch.stack([method(game, budget, seed) for seed in seeds]) for budget in budgets[n]]
+                    )
+                    relative = (found - truth).square().mean(-1).sqrt() / truth.std()
+                    errors.setdefault(str(n), {}).setdefault(name, {}).setdefault(label, []).append(
+                        [[float(f"{each:.4g}") for each in by_seed] for by_seed in relative.tolist()]
+                    )
+            print(f"n = {n}, instance {instance}: done", flush=True)
     return errors
 
 
-def rms(values: Tensor) -> float:
+def rms(values: Array, axis: int | tuple[int, ...]) -> Array:
     """Root mean square."""
-    return float(values.square().mean().sqrt())
+    return np.sqrt(np.mean(np.square(values), axis))
 
 
-def calls_ratios(errors: dict[str, Any]) -> dict[str, Any]:
+def calls_ratios(errors: Errors, budgets: dict[int, list[int]]) -> dict[str, Any]:
     """How many calls a method needs, relative to the better KernelSHAP, for the same error."""
-    return {
-        n: {
-            game: {
-                label: calls_ratio(points, curves[min(KERNEL_SHAP, key=lambda peer: curves[peer][-1]["error"])])
-                for label, points in curves.items()
-            }
-            for game, curves in games.items()
-        }
-        for n, games in errors.items()
-    }
+    ratios: dict[str, Any] = {}
+    for n, games in errors.items():
+        for game, curves in games.items():
+            by_instance = {label: rms(np.array(runs), 2) for label, runs in curves.items()}  # (instances, budgets)
+            for label, own in by_instance.items():
+                each = []
+                for instance, error in enumerate(own):
+                    peers = [by_instance[peer][instance] for peer in KERNEL_SHAP]
+                    each.append(calls_ratio(budgets[int(n)], error, min(peers, key=lambda peer: peer[-1])))
+                found = [ratio for ratio in each if ratio is not None]
+                ratios.setdefault(n, {}).setdefault(game, {})[label] = (
+                    {"mean": math.exp(np.mean(np.log(found))), "low": min(found), "high": max(found)} if found else None
+                )
+    return ratios
 
 
-def calls_ratio(points: list[dict[str, float]], reference: list[dict[str, float]]) -> float | None:
+def calls_ratio(budgets: list[int], error: Array, reference: Array) -> float | None:
     """Geometric mean of calls / reference calls at equal error; None where the reference is exact throughout.
 
     By log-log interpolation. Where the smallest budget already does better it counts as is, a bound;
     beyond the largest, error is taken to fall with the square root of the calls.
     """
     exact = 1e-9
-    accuracy = np.maximum.accumulate([-math.log(max(point["error"], exact)) for point in points])
-    log_calls = np.log([point["calls"] for point in points])
-    ratios = []
-    for point in reference:
-        if point["error"] > exact:
-            wanted = -math.log(point["error"])
-            needed = np.interp(wanted, accuracy, log_calls) + 2 * max(wanted - accuracy[-1], 0)
-            ratios.append(float(needed) - math.log(point["calls"]))
-    return math.exp(sum(ratios) / len(ratios)) if ratios else None
+    accuracy = np.maximum.accumulate(-np.log(np.maximum(error, exact)))
+    log_calls = np.log(budgets)
+    wanted = -np.log(reference[reference > exact])
+    needed = np.interp(wanted, accuracy, log_calls) + 2 * np.maximum(wanted - accuracy[-1], 0)
+    ratios = needed - log_calls[reference > exact]
+    return float(np.exp(ratios.mean())) if len(ratios) else None
 
 
 def measure_overhead(n: int) -> dict[str, float]:
@@ -215,20 +222,19 @@ def best_time(function: Callable[[], object], repeats: int = 3) -> float:
     return min(times)
 
 
-def plot(errors: dict[str, Any], path: Path) -> None:
-    """Error against calls, a panel per game, a row per number of players."""
+def plot(errors: Errors, budgets: dict[int, list[int]], path: Path) -> None:
+    """Error against calls, a panel per game, a row per number of players; shaded is the spread over instances."""
     figure = new_figure(width=14, height=2.9 * len(errors) + 0.5)
     axes = figure.subplots(len(errors), len(next(iter(errors.values()))), squeeze=False, sharex="row")
     for row, (n, games) in zip(axes, errors.items(), strict=True):
+        calls = budgets[int(n)]
         for panel, (game, curves) in zip(row, games.items(), strict=True):
-            for (label, points), colour in zip(curves.items(), COLOURS, strict=False):
+            for (label, runs), colour in zip(curves.items(), COLOURS, strict=False):
+                relative = np.maximum(np.array(runs), 1e-12)
                 style = "--" if label.startswith("shapiq") else "-"
-                calls, error, spread = (np.array([p[key] for p in points]) for key in ("calls", "error", "spread"))
-                error = np.maximum(error, 1e-12)
-                panel.loglog(calls, error, style, color=colour, label=label, marker="o", markersize=2.5)
-                panel.fill_between(
-                    calls, np.maximum(error - spread, error / 10), error + spread, color=colour, alpha=0.1
-                )
+                panel.loglog(calls, rms(relative, (0, 2)), style, color=colour, label=label, marker="o", markersize=2.5)
+                low, high = np.min(rms(relative, 2), 0), np.max(rms(relative, 2), 0)
+                panel.fill_between(calls, low, high, color=colour, alpha=0.08)
             panel.set_title(f"{game}, n = {n}", fontsize="medium")
             panel.spines[["top", "right"]].set_visible(False)
             panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -237,7 +243,7 @@ def plot(errors: dict[str, Any], path: Path) -> None:
         row[0].set_ylabel("relative error")
     for panel in axes[-1]:
         panel.set_xlabel("game calls")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=7, frameon=False)
     with written_whole(path) as temporary:
         figure.savefig(temporary, dpi=80)
 
@@ -247,36 +253,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--figures", type=Path, default=Path("docs/figures"))
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--instances", type=int, default=4, help="of each game")
+    parser.add_argument("--seeds", type=int, default=10, help="per instance")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, for CI")
     arguments = parser.parse_args()
     started = time.perf_counter()
 
-    sizes = [6] if arguments.smoke else [12, 16]
+    smoke = arguments.smoke
+    sizes = [6] if smoke else [12, 16]
     budgets = {6: [40, 60], 12: [100, 150, 220, 330, 500, 750, 1100, 1600], 16: [100, 180, 320, 580, 1000, 1800, 3200]}
-    seeds = range(2 if arguments.smoke else arguments.seeds)
-    errors = measure_errors(sizes, budgets, seeds)
-    ratios = calls_ratios(errors)
+    seeds = range(2 if smoke else arguments.seeds)
+    errors = measure_errors(sizes, budgets, 2 if smoke else arguments.instances, seeds)
+    ratios = calls_ratios(errors, budgets)
     for n, games in ratios.items():
         for game, by_method in games.items():
             cells = ", ".join(
-                f"{label} {'-' if ratio is None else f'{ratio:.2f}'}" for label, ratio in by_method.items()
+                f"{label} {'-' if ratio is None else round(ratio['mean'], 2)}" for label, ratio in by_method.items()
             )
             print(f"calls ratio, n = {n}, {game}: {cells}")
     results = {
+        "budgets": {str(n): budgets[n] for n in sizes},
         "relative_error": errors,
         "calls_ratio": ratios,
-        "enumeration": [measure_overhead(n) for n in ([14] if arguments.smoke else [16, 20])],
-        "weights": measure_weights(10**4 if arguments.smoke else 10**6),
-        "sampling": measure_sampling(
-            [(64, 16)] if arguments.smoke else [(64, 16), (4096, 16), (4096, 256), (256, 10_000)]
-        ),
+        "enumeration": [measure_overhead(n) for n in ([14] if smoke else [16, 20])],
+        "weights": measure_weights(10**4 if smoke else 10**6),
+        "sampling": measure_sampling([(64, 16)] if smoke else [(64, 16), (4096, 16), (4096, 256), (256, 10_000)]),
     }
     print({key: results[key] for key in ("enumeration", "weights", "sampling")})
     path = record(
         "core", results, out=arguments.out, seeds=list(seeds), started=started, packages=["shapiq", "scikit-learn"]
     )
-    plot(errors, arguments.figures / "core.png")
+    plot(errors, budgets, arguments.figures / "core.png")
     print(f"written to {path}")
 
 

@@ -22,6 +22,7 @@ BEGIN, END = "<!-- results: made by benchmarks/publish.py -->", "<!-- end of res
 LABELS = (
     "least squares",
     "permutations",
+    "permutations, one way",
     "multilinear",
     "shapiq KernelSHAP",
     "shapiq KernelSHAP, paired",
@@ -32,8 +33,9 @@ README_SECTION = """\
 ![Relative error against game calls](docs/figures/core.png)
 
 On six games of 12 and 16 players, at the Shapley value, `least_squares_values` needs {best:.2f} to {worst:.2f} times
-the game calls of shapiq's better KernelSHAP for the same error ({seeds} seeds; [all figures](docs/results.md)). Unlike
-KernelSHAP it works for every weighting and gives standard errors."""
+the game calls of shapiq's better KernelSHAP for the same error (geometric means over instances, at worst {highest:.2f}
+on one of them; {seeds} seeds each; [all figures](docs/results.md)). Unlike KernelSHAP it works for every weighting and
+gives standard errors."""
 
 RESULTS_PAGE = """\
 # Results
@@ -43,7 +45,8 @@ Made from `benchmarks/results/*.json` by `python benchmarks/publish.py`; a test 
 ## Estimators: error against game calls
 
 Game calls that each method needs for the error that the better of shapiq's two KernelSHAPs reaches with its own, as
-a geometric mean over budgets: below 1 is better. At the Shapley value, which all of them can estimate.
+a geometric mean over budgets and instances of the game, in brackets the range over instances: below 1 is better. At
+the Shapley value, which all of them can estimate.
 
 {calls}
 
@@ -51,8 +54,8 @@ a geometric mean over budgets: below 1 is better. At the Shapley value, which al
 
 Least squares is the one to use. Permutations and the multilinear extension give n contributions for n calls, where
 least squares learns about every player from every call; they are unbiased, and checks on it. Walking an order
-backwards pays on smooth games (forest) and is wasted where a coalition and its complement decide alike (voting):
-`permutation_values(antithetic=False)` is for those.
+backwards too pays on smooth games (forest) and is wasted where a coalition and its complement decide alike (voting):
+`permutation_values(antithetic=False)`, one way, is for those.
 
 {core_provenance}
 
@@ -102,20 +105,28 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def calls_table(core: dict[str, Any]) -> str:
-    """Calls needed relative to the better KernelSHAP, by game and method."""
+    """Calls needed relative to the better KernelSHAP, by game and method, with the range over instances."""
     rows = [
-        [f"{game}, n = {n}", *(f"{by_method[label]:.2f}" for label in LABELS)]
+        [f"{game}, n = {n}", *(with_range(by_method[label]) for label in LABELS)]
         for n, games in core["results"]["calls_ratio"].items()
         for game, by_method in games.items()
     ]
     return table(["game", *LABELS], rows)
 
 
+def with_range(ratio: dict[str, float]) -> str:
+    """Mean, and lowest and highest."""
+    return f"{ratio['mean']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+
+
 def readme_section() -> str:
     """What the first page says of the estimators."""
     core = load("core")
     ratios = [row["least squares"] for games in core["results"]["calls_ratio"].values() for row in games.values()]
-    return README_SECTION.format(best=min(ratios), worst=max(ratios), seeds=len(core["seeds"]))
+    means = [ratio["mean"] for ratio in ratios]
+    return README_SECTION.format(
+        best=min(means), worst=max(means), highest=max(ratio["high"] for ratio in ratios), seeds=len(core["seeds"])
+    )
 
 
 def results_page() -> str:

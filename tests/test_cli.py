@@ -47,7 +47,9 @@ def test_weights_of_few_and_of_very_many_players(players: str) -> None:
         (["--alpha", "-1"], "alpha must be positive, got -1"),
         (["--beta", "nan"], "beta must be finite"),
         (["--players", "0"], "n must be at least 1"),
-        (["--plot", "plot.nonsense"], "nonsense"),
+        (["--plot", "plot.nonsense"], "plot.nonsense must end in .png"),
+        (["--plot", "plot"], "plot must end in .png"),
+        (["--plot", "[red]plot"], "[red]plot must end in .png"),
     ],
 )
 def test_bad_options_are_explained_and_leave_nothing(

@@ -23,9 +23,9 @@ from fwshapley import (
     exact_values,
     exact_wls_values,
 )
+from fwshapley.checks import Array
 from fwshapley.exact import MAX_EXACT_PLAYERS
 from fwshapley.games import Additive, FunctionGame, Pairwise, Random
-from fwshapley.games.game import Values
 
 SemivalueFor = Callable[[int], Semivalue]
 
@@ -208,7 +208,7 @@ def test_values_do_not_depend_on_the_batch_size(batch_size: int) -> None:
 
 
 @pytest.mark.parametrize("convert", [Tensor.numpy, Tensor.tolist, Tensor.float], ids=["numpy", "list", "float32"])
-def test_games_may_return_arrays_and_lists(convert: Callable[[Tensor], Values]) -> None:
+def test_games_may_return_arrays_and_lists(convert: Callable[[Tensor], Array]) -> None:
     game = Pairwise(np.arange(4.0), np.ones((4, 4)))
     values = exact_values(lambda s: convert(game(s)), Shapley(), n_players=4)
     assert_close(values, game.values(Shapley()))

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from fwshapley.checks import Array
 from fwshapley.games import CheckedGame, FunctionGame, Game, Glove, as_game
-from fwshapley.games.game import Values
 
 
 def coalitions_of(n: int, count: int = 5) -> Tensor:
@@ -64,7 +64,7 @@ def test_a_game_has_at_least_one_player(n_players: int) -> None:
     ],
     ids=["bool", "int32", "float32", "float64", "numpy", "list", "float16"],
 )
-def test_values_of_any_type_become_float64_columns(convert: Callable[[Tensor], Values]) -> None:
+def test_values_of_any_type_become_float64_columns(convert: Callable[[Tensor], Array]) -> None:
     coalitions = coalitions_of(3)
     game = CheckedGame(lambda coalitions: convert(coalitions[:, 0]), 3)
     assert_close(game(coalitions), coalitions[:, :1].double(), rtol=0, atol=0)
@@ -79,17 +79,26 @@ def test_outputs_keep_their_axis_even_if_there_is_only_one() -> None:
     assert column.drop_single_output(values).shape == (3, 1)
 
 
-def test_calls_are_counted_and_batches_bounded() -> None:
-    batches: list[int] = []
-
-    def worth(coalitions: Tensor) -> Tensor:
-        batches.append(len(coalitions))
-        return coalitions.sum(1)
-
-    game = CheckedGame(worth, 4, batch_size=8)
+def test_calls_are_counted() -> None:
+    game = CheckedGame(lambda coalitions: coalitions.sum(1), 4)
     game(coalitions_of(4, count=20))
-    assert game.calls == sum(batches) == 20
-    assert max(batches) == 8
+    game(coalitions_of(4, count=3))
+    assert game.calls == 23
+
+
+def test_a_game_may_use_its_masks_as_scratch() -> None:
+    coalitions = coalitions_of(4, count=6)
+    before = coalitions.clone()
+    CheckedGame(lambda masks: masks.logical_not_().sum(1), 4)(coalitions)
+    assert torch.equal(coalitions, before)
+
+
+@pytest.mark.parametrize("returned", [None, "worth", object(), [[1.0], [1.0, 2.0]]], ids=repr)
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_no_array_of_numbers_is_rejected(returned: object) -> None:
+    game: Any = lambda _: returned  # noqa: E731 - a game in one line
+    with pytest.raises(TypeError, match=r"no array of numbers .* one row per coalition"):
+        CheckedGame(game, 4)(coalitions_of(4, count=2))
 
 
 def test_games_are_played_without_gradients() -> None:
@@ -104,10 +113,11 @@ def test_games_are_played_without_gradients() -> None:
         (lambda c: torch.zeros(len(c) + 1), r"shape \(6,\) for 5 coalitions; .* one row per coalition"),
         (lambda _: torch.zeros(()), r"shape \(\) for 5 coalitions"),
         (lambda c: torch.zeros(3, len(c)), r"shape \(3, 5\) for 5 coalitions"),
-        (lambda c: torch.zeros(len(c), 2, 2), r"must return real \(coalitions, outputs\)"),
+        (lambda c: torch.zeros(len(c), 2, 2), r"must return real numbers, \(coalitions, outputs\)"),
+        (lambda c: torch.zeros(len(c), 0), "must return real numbers"),
         (lambda c: torch.zeros(len(c), dtype=torch.complex64), "must return real"),
     ],
-    ids=["a row too many", "scalar", "transposed", "three axes", "complex"],
+    ids=["a row too many", "scalar", "transposed", "three axes", "no outputs", "complex"],
 )
 def test_values_of_wrong_shape_are_rejected(worth: Callable[[Tensor], Tensor], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -1,6 +1,8 @@
 import math
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -211,3 +213,35 @@ def test_a_law_that_is_none_is_rejected(law: list[float], generator: torch.Gener
     for draw in (draw_by_law, draw_pairs):
         with pytest.raises(ValueError, match="one non-negative number per size"):
             draw(torch.tensor(law), 4, generator)
+
+
+@pytest.mark.parametrize("convert", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
+def test_draws_take_lists_numpy_and_torch(convert: Callable[[list[float]], Any]) -> None:
+    def draw(as_given: Callable[[list[float]], Any]) -> list[Tensor]:
+        generator = make_generator(3)
+        return [
+            draw_of_sizes(as_given([1, 2, 3]), 4, generator),
+            draw_bernoulli(as_given([0.1, 0.9]), 4, generator),
+            draw_by_law(as_given([0.2, 0.3, 0.5]), 5, generator),
+            draw_pairs(as_given([0.2, 0.3, 0.5]), 6, generator).coalitions,
+        ]
+
+    for converted, plain in zip(draw(convert), draw(torch.tensor), strict=True):
+        assert torch.equal(converted, plain)
+
+
+@pytest.mark.parametrize("sizes", [[7], [-1]])
+def test_impossible_sizes_are_rejected(sizes: list[int], generator: torch.Generator) -> None:
+    with pytest.raises(ValueError, match="sizes must lie between 0 and n=3"):
+        draw_of_sizes(sizes, 3, generator)
+
+
+@pytest.mark.parametrize("t", [1.5, -0.1, float("nan")])
+def test_impossible_probabilities_are_rejected(t: float, generator: torch.Generator) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        draw_bernoulli([t], 3, generator)
+
+
+def test_a_seed_too_large_for_a_generator_is_rejected() -> None:
+    with pytest.raises(ValueError, match="seed must be at most"):
+        make_generator(2**70)

@@ -1,5 +1,7 @@
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -69,6 +71,15 @@ def test_closed_forms_reach_where_enumeration_does_not() -> None:
     assert float(Glove(left=300, right=300).values(Shapley()).sum()) == pytest.approx(300)
 
 
+@pytest.mark.parametrize("convert", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
+@pytest.mark.usefixtures("unchecked")
+def test_games_take_lists_numpy_and_torch(convert: Callable[[list[int]], Any]) -> None:
+    for kind in (Airport, Additive):
+        assert_close(kind(convert([1, 2, 3])).values(Shapley()), kind([1, 2, 3]).values(Shapley()))
+    assert Voting(convert([1, 2, 3]), quota=3) == Voting((1, 2, 3), quota=3)
+    assert Unanimity(4, carrier=convert([1, 2])) == Unanimity(4, carrier=(1, 2))
+
+
 def test_random_game_is_a_table_set_by_its_seed() -> None:
     coalitions = all_coalitions(5)
     worth = Random(5, seed=1)(coalitions)
@@ -91,6 +102,9 @@ def test_random_game_is_a_table_set_by_its_seed() -> None:
         (lambda: Airport([-1.0, 2])(torch.ones(1, 2, dtype=torch.bool)), "must not be negative"),
         (lambda: Airport([-1.0, 2]).values(Shapley()), "must not be negative"),
         (lambda: Additive([[1.0, 2]]).values(Shapley()), "one number per player"),
+        (lambda: Airport([float("nan"), 1.0]), "must be finite"),
+        (lambda: Glove(-1, 4), "left must be at least 0"),
+        (lambda: Glove(0, 0), "at least one glove"),
         (lambda: Pairwise([1.0, 2], [[0.0]]).values(Shapley()), "must be 2 x 2"),
     ],
 )

@@ -330,10 +330,19 @@ def test_unknown_kernel_is_rejected() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_lists_of_weights_hold_semivalues_only() -> None:
     wrong: Any = [Shapley(), 0.5]
-    with pytest.raises(TypeError, match=r"must be semivalues .* got 0.5"):
+    with pytest.raises(TypeError, match=r"must be a semivalue such as .* got 0.5"):
         join_laws(wrong, 3)
     with pytest.raises(ValueError, match="empty list"):
         join_laws([], 3)
+    forgotten_parentheses: Any = Shapley
+    with pytest.raises(TypeError, match=r"such as Shapley\(\)"):
+        join_laws(forgotten_parentheses, 3)
+
+
+@pytest.mark.parametrize("log_weights", [[], [float("nan")], [-float("inf")], [[0.0]]], ids=str)
+def test_log_weights_that_are_no_law_are_rejected(log_weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="one number per coalition size"):
+        Cardinality.from_log_weights(log_weights)
 
 
 # As objects

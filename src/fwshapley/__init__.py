@@ -1,4 +1,4 @@
-"""Weighted Shapley values in real time: exact, sampled and learned semivalues for features and data."""
+"""Weighted Shapley values: exact, or sampled with standard errors, for any semivalue."""
 
 from fwshapley import games
 from fwshapley.exact import exact_values, exact_wls_values

@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import SupportsFloat, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex
+
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array = Tensor | NDArray[Any] | Sequence[Any]
+"""What is accepted where an array is: torch, numpy or lists."""
 
 
 def check_whole(name: str, value: SupportsIndex, minimum: int = 1) -> int:

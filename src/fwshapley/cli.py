@@ -9,6 +9,7 @@ import typer
 from rich.bar import Bar
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import fwshapley as fw
@@ -17,10 +18,11 @@ from fwshapley.plots import plot_weights
 
 MOST_ROWS = 24
 BAR_WIDTH = 12
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 app = typer.Typer(
     name="fwshapley",
-    help="Weighted Shapley values in real time.\n\n"
+    help="Weighted Shapley values.\n\n"
     "A semivalue credits each player of a game for what it adds to coalitions of the others; the weighting says "
     "which coalition sizes count. Start with: fwshapley weights --alpha 16 --beta 1 --players 12",
     no_args_is_help=True,
@@ -46,7 +48,7 @@ def main(
         bool, typer.Option("--version", help="Show the version and exit.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Weighted Shapley values in real time."""
+    """Weighted Shapley values."""
     del version  # its callback has dealt with it
 
 
@@ -63,16 +65,22 @@ def weights(
     """
     try:
         semivalue = fw.Beta(alpha=alpha, beta=beta)
+        _check_plot(plot)
         console.print(_weights_table(semivalue, players))
         if plot is not None:
             both = [semivalue] if semivalue == fw.Shapley() else [semivalue, fw.Shapley()]
             figure = plot_weights(both, players)
             with written_whole(plot) as path:
                 figure.savefig(path)
-            console.print(f"plot written to [bold]{plot}[/bold]", highlight=False)
+            console.print(f"plot written to [bold]{escape(str(plot))}[/bold]", highlight=False)
     except (ValueError, OSError, ModuleNotFoundError) as error:
-        errors.print(f"[bold red]error:[/bold red] {error}", highlight=False, soft_wrap=True)
+        errors.print(f"[bold red]error:[/bold red] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(code=2) from error
+
+
+def _check_plot(path: Path | None) -> None:
+    if path is not None and path.suffix not in PLOT_SUFFIXES:
+        raise ValueError(f"{path} must end in {', '.join(PLOT_SUFFIXES)}")
 
 
 def _weights_table(semivalue: fw.Semivalue, n: int) -> Table:
@@ -81,7 +89,7 @@ def _weights_table(semivalue: fw.Semivalue, n: int) -> Table:
     shown = range(n) if n <= MOST_ROWS else sorted({round(row * (n - 1) / (MOST_ROWS - 1)) for row in range(MOST_ROWS)})
     omitted = "" if len(shown) == n else f" ({len(shown)} of {n} sizes shown)"
     table = Table(
-        title=f"{semivalue}, {n} players{omitted}",
+        title=f"{semivalue}, {n} player{'s' * (n > 1)}{omitted}",
         caption="w(s)  probability that the coalition a player joins has size s\n"
         "p(s)  weight of one such coalition\n"
         "m(s)  exact least-squares weight of one coalition of size s\n"

@@ -19,7 +19,7 @@ from torch import Tensor
 from fwshapley.checks import check_choice, check_real
 from fwshapley.games.game import AnyGame, CheckedGame
 from fwshapley.progress import ProgressBar
-from fwshapley.weights import Kernel, Semivalue, join_laws, log_binomials
+from fwshapley.weights import Kernel, Semivalue, check_semivalue, join_laws, log_binomials, proper_sizes
 
 MAX_EXACT_PLAYERS = 24
 
@@ -45,7 +45,8 @@ def exact_values(
         progress: show a progress bar when it takes long on a terminal.
 
     Returns:
-        (players,) or, for a game with an axis of outputs, (players, outputs); a list of weights stacks in front.
+        (players,) or, for a game with an axis of outputs, (players, outputs); a list of weights stacks in front. Torch
+        float64, on the game's device.
 
     Example:
         >>> exact_values(lambda s: s[:, 0] & s[:, 1], Shapley(), n_players=3)
@@ -87,9 +88,9 @@ def exact_wls_values(
     """
     checked = CheckedGame(game, n_players, batch_size=batch_size)
     n, device = checked.n_players, checked.device
-    law = weights.size_law(n, kernel).to(device)  # C(n, s) * kernel(s), normalised
+    law = check_semivalue(weights).size_law(n, kernel).to(device)  # C(n, s) * kernel(s), normalised
     sums = _sum_by_size(checked, progress=progress)
-    sizes = torch.arange(1, n, dtype=torch.float64, device=device)
+    sizes = proper_sizes(n).to(device)
 
     # Normal equations: gram[i, j] = P(i and j in S), moment[i] = E[1(i in S) (v(S) - v(nobody))].
     diagonal = law @ (sizes / n)

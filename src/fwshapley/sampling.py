@@ -1,7 +1,7 @@
 """Random coalitions and permutations. Each takes a `torch.Generator`, whose device is where they are made.
 
 Keys are float64, so that ties and granularity are beyond measuring. A coalition of a given size costs one
-argsort and a scatter; ranking with a second argsort would give the same at twice the price (benchmarks/core.py).
+argsort and a scatter; ranking with a second argsort gives the same and costs more (benchmarks/core.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fwshapley.checks import check_whole
+from fwshapley.checks import Array, check_whole
+
+LARGEST_SEED = 2**63 - 1
 
 LARGEST_RANK = 2**62
 """Above this many subsets, drawing one twice is out of the question and ranks no longer fit in an int64."""
@@ -26,7 +28,9 @@ def make_generator(seed: int | torch.Generator, device: torch.device | str = "cp
         if seed.device.type != device.type:
             raise ValueError(f"the generator is on {seed.device}, but coalitions are made on {device}")
         return seed
-    return torch.Generator(device).manual_seed(check_whole("seed", seed, minimum=0))
+    if check_whole("seed", seed, minimum=0) > LARGEST_SEED:
+        raise ValueError(f"seed must be at most {LARGEST_SEED}, got {seed}")
+    return torch.Generator(device).manual_seed(seed)
 
 
 def draw_permutations(count: int, n: int, generator: torch.Generator) -> Int[Tensor, "{count} {n}"]:
@@ -34,23 +38,28 @@ def draw_permutations(count: int, n: int, generator: torch.Generator) -> Int[Ten
     return _keys(count, n, generator).argsort(1)
 
 
-def draw_bernoulli(t: Float[Tensor, " count"], n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
+def draw_bernoulli(t: Array, n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
     """One coalition per entry of t: each player is in with that probability, independently."""
-    return _keys(len(t), n, generator) < t.to(generator.device)[:, None]
+    probability = torch.as_tensor(t, device=generator.device)
+    if not bool(((probability >= 0) & (probability <= 1)).all()):
+        raise ValueError("t must be probabilities, between 0 and 1")
+    return _keys(len(probability), n, generator) < probability[:, None]
 
 
-def draw_of_sizes(sizes: Int[Tensor, " count"], n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
+def draw_of_sizes(sizes: Array, n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
     """One uniformly random coalition of each given size."""
+    sizes = torch.as_tensor(sizes, device=generator.device)
+    if not bool(((sizes >= 0) & (sizes <= n)).all()):
+        raise ValueError(f"sizes must lie between 0 and n={n}")
     order = draw_permutations(len(sizes), n, generator)
-    first = torch.arange(n, device=generator.device) < sizes.to(generator.device)[:, None]
+    first = torch.arange(n, device=generator.device) < sizes[:, None]
     return torch.empty_like(first).scatter_(1, order, first)
 
 
-def draw_by_law(
-    law: Float[Tensor, " sizes"], count: int, generator: torch.Generator
-) -> Bool[Tensor, "{count} sizes+1"]:
+def draw_by_law(law: Array, count: int, generator: torch.Generator) -> Bool[Tensor, "{count} n"]:
     """Coalitions whose size s = 1..n-1 follows a law such as `Semivalue.size_law`."""
-    sizes = 1 + torch.multinomial(_checked_law(law, generator), count, replacement=True, generator=generator)
+    law = _checked_law(law, generator)
+    sizes = 1 + torch.multinomial(law, count, replacement=True, generator=generator)
     return draw_of_sizes(sizes, len(law) + 1, generator)
 
 
@@ -62,7 +71,7 @@ class Pairs(NamedTuple):
     """Mean 1; all ones for a symmetric law."""
 
 
-def draw_pairs(law: Float[Tensor, " sizes"], count: int, generator: torch.Generator) -> Pairs:
+def draw_pairs(law: Array, count: int, generator: torch.Generator) -> Pairs:
     """Coalitions in complementary pairs, weighted so that means are unbiased for *any* size law.
 
     Plain pairs have the law mixed with its mirror image, (P(s) + P(n-s)) / 2. That is P itself only when P is
@@ -124,7 +133,8 @@ def _keys(count: int, n: int, generator: torch.Generator) -> Float[Tensor, "{cou
     return torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
 
 
-def _checked_law(law: Float[Tensor, " sizes"], generator: torch.Generator) -> Float[Tensor, " sizes"]:
-    if not len(law) or not bool((law >= 0).all()) or not bool(law.sum() > 0):
+def _checked_law(law: Array, generator: torch.Generator) -> Float[Tensor, " sizes"]:
+    law = torch.as_tensor(law, dtype=torch.float64, device=generator.device)
+    if law.ndim != 1 or not len(law) or not bool((law >= 0).all()) or not bool(law.sum() > 0):
         raise ValueError("a size law needs one non-negative number per size 1..n-1, not all zero")
-    return law.to(generator.device)
+    return law

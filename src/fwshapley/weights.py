@@ -5,8 +5,8 @@ A semivalue of an n-player game v is
     phi_i = sum over S without i of p(|S|) * (v(S + i) - v(S)),    p >= 0,  sum_s C(n-1, s) p(s) = 1.
 
 Everything here follows from one law, `log_join_law`: w(s) = C(n-1, s) p(s), the probability that the
-coalition a player joins has size s. p itself underflows at large n (log p reaches -693,000 at n = 10**6),
-so only w is ever exponentiated. Equations: docs/math.md, sections 1 and 2.
+coalition a player joins has size s. p is too small for a float from about a thousand players on, so only w is
+ever exponentiated. Equations: docs/math.md, sections 1 and 2.
 
 The direction of Beta(alpha, beta) is that of Kwon & Zou (2022): **a large alpha favours small coalitions**.
 """
@@ -18,16 +18,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
-from fwshapley.checks import check_choice, check_real, check_whole
+from fwshapley.checks import Array, check_choice, check_real, check_whole
 
 Kernel = Literal["exact", "paper"]
 
@@ -154,7 +153,7 @@ class Beta(Semivalue):
         excess = ((n - 1 - s) * (self.beta - 1) - (s + 1) * (self.alpha - 1)) / denominator
         # log1p keeps the digits of a ratio near 1, of which a million are summed; log those of a tiny one.
         return _law_from_ratios(
-            torch.where(excess.abs() < 0.5, excess.log1p(), numerator.log() - denominator.log())  # noqa: PLR2004
+            torch.where(excess.abs() < 0.5, excess.log1p(), numerator.log() - denominator.log())  # noqa: PLR2004 - a half
         )
 
     def quadrature(self, nodes: int) -> tuple[Float[Tensor, " nodes"], Float[Tensor, " nodes"]]:
@@ -237,13 +236,13 @@ class Cardinality(Semivalue):
 
     Args:
         weights: weights[s] is proportional to w(s) = C(n-1, s) p(s), the probability that the coalition a
-            player joins has size s = 0..n-1. They are normalised. For per-coalition weights p, which
-            underflow at large n, use `from_log_weights`.
+            player joins has size s = 0..n-1. They are normalised. They are not the weights p(s) of one coalition,
+            which underflow at large n: for those there is `from_log_weights`.
     """
 
     weights: tuple[float, ...]
 
-    def __init__(self, weights: Sequence[float] | NDArray[Any] | Tensor) -> None:
+    def __init__(self, weights: Array) -> None:
         law = torch.as_tensor(weights, dtype=torch.float64).cpu()
         if law.ndim != 1 or not len(law):
             raise ValueError(f"weights must be one number per coalition size 0..n-1, got shape {tuple(law.shape)}")
@@ -260,11 +259,16 @@ class Cardinality(Semivalue):
         object.__setattr__(self, "weights", tuple(law.tolist()))
 
     @classmethod
-    def from_log_weights(cls, log_weights: Sequence[float] | NDArray[Any] | Tensor) -> Cardinality:
+    def from_log_weights(cls, log_weights: Array) -> Cardinality:
         """From log p(s), s = 0..n-1, the log weight of one coalition, as `Semivalue.log_weights` returns."""
         log_p = torch.as_tensor(log_weights, dtype=torch.float64).cpu()
-        if not log_p.numel():
-            raise ValueError("log_weights is empty; give one number per coalition size 0..n-1")
+        if (
+            log_p.ndim != 1
+            or not len(log_p)
+            or not bool((log_p < math.inf).all())
+            or not bool((log_p > -math.inf).any())
+        ):
+            raise ValueError("log_weights must be one number per coalition size 0..n-1, not NaN and not all -inf")
         log_law = log_p + log_binomials(len(log_p) - 1)
         return cls((log_law - log_law.max()).exp())
 
@@ -290,14 +294,19 @@ FEASIBLE_SET: tuple[Beta, ...] = tuple(
 
 def join_laws(weights: Semivalue | Sequence[Semivalue], n: int) -> Float[Tensor, "*several {n}"]:
     """Join law of one semivalue, or of several stacked in front."""
-    if isinstance(weights, Semivalue):
-        return weights.join_law(n)
-    if not len(weights):
+    if not isinstance(weights, (list, tuple)):
+        return check_semivalue(weights).join_law(n)
+    if not weights:
         raise ValueError("weights is an empty list; give at least one semivalue")
-    for each in weights:
-        if not isinstance(each, Semivalue):
-            raise TypeError(f"weights must be semivalues such as Beta(alpha=4, beta=1), got {each!r}")
-    return torch.stack([each.join_law(n) for each in weights])
+    return torch.stack([check_semivalue(each).join_law(n) for each in weights])
+
+
+def check_semivalue(weights: object) -> Semivalue:
+    """Return weights if it is a semivalue, or raise an error that shows one."""
+    if isinstance(weights, Semivalue):
+        return weights
+    hint = "; here one at a time, only exact_values takes several" if isinstance(weights, (list, tuple)) else ""
+    raise TypeError(f"weights must be a semivalue such as Shapley() or Beta(alpha=4, beta=1), got {weights!r}{hint}")
 
 
 def log_binomials(n: int) -> Float[Tensor, " {n}+1"]:

@@ -6,19 +6,15 @@ Any callable from a boolean (coalitions, players) tensor to values will do. Esti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float64
-from numpy.typing import NDArray
 from torch import Tensor
 
-from fwshapley.checks import check_whole
-
-Values = Tensor | NDArray[Any] | Sequence[Any]
-"""What a game may return: (coalitions,) or (coalitions, outputs), as torch, numpy or lists."""
+from fwshapley.checks import Array, check_whole
 
 Coalitions = Bool[Tensor, "coalitions players"]
 
@@ -35,7 +31,7 @@ class Game(Protocol):
         """Number of players, the width of the masks."""
         ...
 
-    def __call__(self, coalitions: Tensor, /) -> Values:
+    def __call__(self, coalitions: Tensor, /) -> Array:
         """Worth of each coalition: (coalitions,) for one output, (coalitions, outputs) for several."""
         ...
 
@@ -49,18 +45,18 @@ class FunctionGame:
         tensor([9])
     """
 
-    function: Callable[[Tensor], Values]
+    function: Callable[[Tensor], Array]
     n_players: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_players", check_whole("n_players", self.n_players))
 
-    def __call__(self, coalitions: Tensor, /) -> Values:
+    def __call__(self, coalitions: Tensor, /) -> Array:
         """Worth of each coalition."""
         return self.function(coalitions)
 
 
-AnyGame = Game | Callable[[Tensor], Values]
+AnyGame = Game | Callable[[Tensor], Array]
 """A game, or a plain function on masks given together with `n_players`."""
 
 
@@ -83,7 +79,7 @@ class CheckedGame:
     Args:
         game: what is played.
         n_players: number of players, where the game does not say.
-        batch_size: most coalitions handed to the game at once.
+        batch_size: most coalitions that callers should hand to it at once.
 
     Attributes:
         calls: coalitions evaluated so far.
@@ -100,21 +96,32 @@ class CheckedGame:
     def __call__(self, coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
         """Worth of each coalition, a column per output."""
         with torch.no_grad():
-            return torch.cat([self._play(batch) for batch in coalitions.split(self.batch_size)])
+            values = self._checked(self.game(coalitions.clone()), coalitions)  # a game may use its masks as scratch
+        self.calls += len(coalitions)
+        return values
 
     def drop_single_output(self, values: Tensor) -> Tensor:
         """Return values without their last axis, outputs, if the game has but one unnamed output."""
         return values.squeeze(-1) if self._output_shape == () else values
 
-    def _play(self, coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
-        raw = torch.as_tensor(self.game(coalitions))
+    def _checked(self, returned: object, coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
+        try:
+            raw = torch.as_tensor(returned)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(
+                f"the game returned {type(returned).__name__}, which is no array of numbers ({error}); "
+                "it must return one row per coalition: (coalitions,) or (coalitions, outputs)"
+            ) from error
         if not raw.ndim or len(raw) != len(coalitions):
             raise ValueError(
                 f"the game returned shape {tuple(raw.shape)} for {len(coalitions)} coalitions; "
                 "it must return one row per coalition: (coalitions,) or (coalitions, outputs)"
             )
-        if raw.ndim > 2 or raw.is_complex():  # noqa: PLR2004
-            raise ValueError(f"the game must return real (coalitions, outputs), got {raw.dtype} {tuple(raw.shape)}")
+        if raw.ndim > 2 or raw.is_complex() or not raw.numel():  # noqa: PLR2004 - rows and outputs
+            shape = tuple(raw.shape)
+            raise ValueError(
+                f"the game must return real numbers, (coalitions, outputs), got {raw.dtype} of shape {shape}"
+            )
         output_shape = tuple(raw.shape[1:])
         if self._output_shape not in (None, output_shape):
             raise ValueError(f"the game returned outputs of shape {output_shape} after {self._output_shape}")
@@ -124,5 +131,4 @@ class CheckedGame:
             bad = coalitions[int((~values.isfinite()).any(1).nonzero()[0])]
             members = bad.nonzero().flatten().tolist()
             raise ValueError(f"the game is not finite for the coalition of players {members}")
-        self.calls += len(coalitions)
         return values

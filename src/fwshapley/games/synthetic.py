@@ -1,26 +1,22 @@
 """Games whose semivalues are known in closed form, for tests, docs and benchmarks.
 
-Each has `values(weights)`, its exact values for every semivalue. They rest on one fact: given its size s,
+Each but `Random` has `values(weights)`, its exact values for every semivalue. They rest on one fact: given its size s,
 the coalition that a player joins is a uniformly random s-subset of the other n-1, so the number of members
 it takes from a group is hypergeometric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from jaxtyping import Float64
-from numpy.typing import NDArray
 from torch import Tensor
 
-from fwshapley.checks import check_whole
+from fwshapley.checks import Array, check_whole
 from fwshapley.games.game import Coalitions, Game
 from fwshapley.weights import Semivalue, log_binomials
-
-Array = Tensor | NDArray[Any] | Sequence[Any]
 
 MAX_TABLE_PLAYERS = 24
 
@@ -65,6 +61,7 @@ class Unanimity:
     carrier: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "carrier", tuple(check_whole("carrier", player, minimum=0) for player in self.carrier))
         if not self.carrier or len(set(self.carrier)) < len(self.carrier):
             raise ValueError(f"the carrier must name at least one player, each once; got {self.carrier}")
         if not set(self.carrier) <= set(range(self.n_players)):
@@ -92,8 +89,9 @@ class Airport:
     costs: Array
 
     def __post_init__(self) -> None:
-        if bool((_vector(self.costs) < 0).any()):
-            raise ValueError(f"an airport's costs must not be negative, got {self.costs}")
+        costs = _vector(self.costs)
+        if not bool((costs.isfinite() & (costs >= 0)).all()):
+            raise ValueError(f"an airport's costs must be finite and must not be negative, got {self.costs}")
 
     @property
     def n_players(self) -> int:
@@ -127,8 +125,7 @@ class Voting:
     quota: int
 
     def __post_init__(self) -> None:
-        for vote in self.votes:
-            check_whole("votes", vote, minimum=0)
+        object.__setattr__(self, "votes", tuple(check_whole("votes", vote, minimum=0) for vote in self.votes))
         check_whole("quota", self.quota)
 
     @property
@@ -162,6 +159,10 @@ class Glove:
 
     left: int
     right: int
+
+    def __post_init__(self) -> None:
+        if check_whole("left", self.left, minimum=0) + check_whole("right", self.right, minimum=0) == 0:
+            raise ValueError("a glove game needs at least one glove")
 
     @property
     def n_players(self) -> int:
@@ -229,7 +230,7 @@ class Pairwise:
 
 @dataclass(frozen=True)
 class Random:
-    """A table of 2**n independent standard normal values, the hardest game there is; values by enumeration."""
+    """A table of 2**n independent standard normal values, the hardest game there is."""
 
     n_players: int
     outputs: int | None = None

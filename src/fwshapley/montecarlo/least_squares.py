@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float64, Int
@@ -24,14 +24,17 @@ from torch import Tensor
 
 from fwshapley.exact import Total
 from fwshapley.games.game import AnyGame
-from fwshapley.montecarlo.run import Estimate, Run
+from fwshapley.montecarlo.run import MIN_DRAWS, Estimate, Run
 from fwshapley.sampling import LARGEST_RANK, draw_distinct
-from fwshapley.weights import Semivalue
+from fwshapley.weights import Semivalue, proper_sizes
 
 TREND_TERMS = 4
 JACKKNIFE_GROUPS = 64
 FIRST_LOOK = 256
 LOOK_GROWTH = 1.5
+TOLERANCE = 1e-12
+
+Posed = Literal["determined", "values determined", "open"]
 
 
 def least_squares_values(
@@ -79,10 +82,10 @@ def least_squares_values(
         progress=progress,
         method="least squares",
     ) as run:
+        law = weights.size_law(run.n).to(run.game.device)
+        run.begin(min(2 * (run.n + TREND_TERMS), 2**run.n - 2), f"for {run.n} players")
         if run.n == 1:
             return run.estimate(run.gain[None], torch.zeros_like(run.gain[None]))
-        run.require(min(2 * (run.n + TREND_TERMS), 2**run.n - 2), f"for {run.n} players")
-        law = weights.size_law(run.n).to(run.game.device)
         if paired is None:
             paired = torch.allclose(law, law.flip(0), rtol=1e-9, atol=0)
         design = _Design(law, run.calls_left, paired=paired, generator=run.generator)
@@ -90,7 +93,7 @@ def least_squares_values(
         for calls in _looks(run.calls_left, stop_early=target_stderr is not None):
             sample = design.sample(calls)
             worth = torch.cat([worth, run.evaluate(sample.coalitions[len(worth) :])])
-            values, stderr = _fit(run, sample, worth - run.nobody)
+            values, stderr = _fit(_Problem(run, law), sample, worth - run.nobody)
             if run.is_precise(stderr):
                 break
         return run.estimate(values, stderr)
@@ -198,32 +201,34 @@ def _share_out(
 
 
 def _fit(
-    run: Run, sample: _Sample, gains: Float64[Tensor, "coalitions outputs"]
+    problem: _Problem, sample: _Sample, gains: Float64[Tensor, "coalitions outputs"]
 ) -> tuple[Float64[Tensor, "players outputs"], Float64[Tensor, "players outputs"]]:
     """Values and standard errors from the worth of the coalitions above that of nobody."""
-    problem = _Problem(run)
     moments = problem.moments(sample.coalitions, gains, sample.weights)
-    values = problem.solve(moments[None])[0]
+    posed = problem.pose(moments)
+    values = problem.solve(moments, posed)
 
     # Jackknife: leave out one group of units at a time. A stratum varies less as it is exhausted, by 1 - share.
     damping = (1 - sample.share).sqrt()
     uncertain = damping.nonzero().flatten()
     if not len(uncertain):
         return values, torch.zeros_like(values)
-    groups = min(JACKKNIFE_GROUPS, len(uncertain))
-    if groups == 1 or not problem.is_determined(moments):
+    fitted = len(moments) - 2  # players and trend, less the constraint
+    if posed == "open" or len(uncertain) < fitted + MIN_DRAWS:
         return values, torch.full_like(values, math.inf)
+    groups = min(JACKKNIFE_GROUPS, len(uncertain))
     by_stratum = uncertain[sample.stratum[uncertain].argsort(stable=True)]
     unit_calls = len(sample.coalitions) // len(sample.stratum)
     damped = sample.weights * damping.repeat_interleave(unit_calls)
-    parts = []
+    everything = problem.moments(sample.coalitions, gains, damped)
+    replicates = []
     for group in range(groups):
         members = by_stratum[group::groups, None] * unit_calls
         rows = (members + torch.arange(unit_calls, device=members.device)).flatten()
-        parts.append(problem.moments(sample.coalitions[rows], gains[rows], damped[rows]))
-    part = torch.stack(parts)
-    replicates = problem.solve(moments + (part.sum(0) - groups * part) / (groups - 1))
-    spread = (replicates - replicates.mean(0)).square().sum(0)
+        part = problem.moments(sample.coalitions[rows], gains[rows], damped[rows])
+        replicates.append(problem.solve(moments + (everything - groups * part) / (groups - 1), posed))
+    replicate = torch.stack(replicates)
+    spread = (replicate - replicate.mean(0)).square().sum(0)
     return values, ((groups - 1) / groups * spread).sqrt()
 
 
@@ -233,11 +238,10 @@ class _Problem:
     gain of S  =  sum of psi over S  +  trend(|S|) @ gamma  +  residual,    sum of psi = gain of everyone
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, law: Float64[Tensor, " sizes"]) -> None:
         self.n, self.gain, self.raw = run.n, run.gain, run.total == "raw"
         n, join_law = run.n, run.join_law
-        law = run.weights.size_law(n).to(join_law.device)
-        sizes = torch.arange(1, n, dtype=torch.float64, device=law.device)
+        sizes = proper_sizes(n).to(law.device)
         # The trend vanishes for nobody and everyone, whose worth is known.
         position = 2 * sizes / n - 1
         powers = torch.arange(min(TREND_TERMS, n - 1), device=law.device)
@@ -259,33 +263,33 @@ class _Problem:
         left = torch.cat([regressors, self.level[at, None]], 1) * weights[:, None]
         return left.T @ torch.cat([regressors, gains], 1)
 
-    def solve(self, moments: Float64[Tensor, "many left right"]) -> Float64[Tensor, "many players outputs"]:
-        """Values from moments, for many problems at once."""
-        fit = moments.shape[1] - 1
-        target = torch.cat([moments[:, :fit, fit:], self.gain.expand(len(moments), 1, -1)], 1)
-        solution = (_pseudo_inverse(self._system(moments)) @ target)[:, :fit]
-        values = solution[:, : self.n]
+    def pose(self, moments: Float64[Tensor, "left right"]) -> Posed:
+        """Whether the coalitions determine all of the fit, only the players' values, or not even those."""
+        size, vectors = torch.linalg.eigh(self._system(moments))
+        null = size.abs() <= TOLERANCE * size.abs().max()
+        if not null.any():
+            return "determined"
+        return "values determined" if float(vectors[: self.n, null].abs().max()) < math.sqrt(TOLERANCE) else "open"
+
+    def solve(self, moments: Float64[Tensor, "left right"], posed: Posed) -> Float64[Tensor, "players outputs"]:
+        """Values from moments."""
+        fit = len(moments) - 1
+        system, target = self._system(moments), torch.cat([moments[:fit, fit:], self.gain[None]])
+        if posed == "determined":
+            solution = torch.linalg.solve(system, target)[:fit]
+        else:
+            solution = (torch.linalg.pinv(system, rtol=TOLERANCE, hermitian=True) @ target)[:fit]
+        values = solution[: self.n]
         if not self.raw:
             return values
-        level_of_residual = moments[:, fit:, fit:] - moments[:, fit:, :fit] @ solution
-        total = self.level_of_fit @ solution + level_of_residual[:, 0]
-        return values + (total - self.gain)[:, None] / self.n
+        level_of_residual = moments[fit, fit:] - moments[fit, :fit] @ solution
+        total = self.level_of_fit @ solution + level_of_residual
+        return values + (total - self.gain) / self.n
 
-    def is_determined(self, moments: Float64[Tensor, "left right"]) -> bool:
-        """Whether the coalitions determine every player's value."""
-        system = self._system(moments[None])[0]
-        projection = (_pseudo_inverse(system) @ system)[: self.n, : self.n]
-        return torch.allclose(projection, torch.eye(self.n, dtype=system.dtype, device=system.device), atol=1e-6)
-
-    def _system(self, moments: Float64[Tensor, "many left right"]) -> Float64[Tensor, "many left left"]:
+    def _system(self, moments: Float64[Tensor, "left right"]) -> Float64[Tensor, "left left"]:
         """Normal equations, with the constraint on the sum and its multiplier."""
-        fit = moments.shape[1] - 1
-        constraint = torch.zeros(len(moments), fit, 1, dtype=torch.float64, device=moments.device)
-        constraint[:, : self.n] = 1
-        corner = torch.zeros_like(constraint[:, :1])
-        upper = torch.cat([moments[:, :fit, :fit], constraint], 2)
-        return torch.cat([upper, torch.cat([constraint.mT, corner], 2)], 1)
-
-
-def _pseudo_inverse(system: Float64[Tensor, "*many size size"]) -> Float64[Tensor, "*many size size"]:
-    return torch.linalg.pinv(system, rtol=1e-12, hermitian=True)
+        fit = len(moments) - 1
+        system = moments.new_zeros(fit + 1, fit + 1)
+        system[:fit, :fit] = moments[:fit, :fit]
+        system[fit, : self.n] = system[: self.n, fit] = 1
+        return system

@@ -9,13 +9,15 @@ and are stratified over t. Works for every semivalue that is a mixture over t. E
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from fwshapley.exact import Total
 from fwshapley.games.game import AnyGame
-from fwshapley.montecarlo.run import MIN_UNITS_TO_STOP, Estimate, Run
+from fwshapley.montecarlo.run import MIN_DRAWS, Estimate, Run
 from fwshapley.weights import Semivalue
 
 
@@ -59,22 +61,20 @@ def multilinear_values(
         progress=progress,
         method="the multilinear extension",
     ) as run:
+        cost = 2 * (run.n + 1)
+        nodes, node_weights = (part.to(run.game.device) for part in weights.quadrature((run.n + 1) // 2))
+        run.begin(0 if run.n == 1 else 2 * cost, "for two antithetic pairs of coalitions")
         if run.n == 1:
             return run.estimate(run.gain[None], torch.zeros_like(run.gain[None]))
-        cost = 2 * (run.n + 1)
-        run.require(2 * cost, "for two antithetic pairs of coalitions")
-        nodes, node_weights = (part.to(run.game.device) for part in weights.quadrature((run.n + 1) // 2))
-        # Without a target the whole budget is one stratified round; with one, rounds are independent.
-        pairs_left = run.calls_left // cost // 2 * 2
-        round_pairs = pairs_left if target_stderr is None else MIN_UNITS_TO_STOP
         contributions = run.nobody.new_empty(0, run.n, len(run.nobody))
-        while pairs_left:
-            coalitions = _draw_antithetic(min(round_pairs, pairs_left), run.n, nodes, node_weights, run.generator)
-            contributions = torch.cat([contributions, _join_and_leave(run, coalitions)])
+        while left := run.calls_left // cost // 2 * 2:
+            pairs = run.next_round(len(contributions), left) // 2 * 2  # a round is stratified over t by itself
+            coalitions = _draw_antithetic(pairs, run.n, nodes, node_weights, run.generator)
+            portions = coalitions.split(max(batch_size // cost, 1))
+            contributions = torch.cat([contributions, *(_join_and_leave(run, portion) for portion in portions)])
             values, stderr = _mean(run, contributions)
             if run.is_precise(stderr):
                 break
-            pairs_left -= len(coalitions)
         return run.estimate(values, stderr)
 
 
@@ -109,4 +109,5 @@ def _mean(
     if run.total == "efficient":
         contributions = contributions + (run.gain - contributions.sum(1))[:, None] / run.n
     differences = contributions[0::2] - contributions[1::2]
-    return contributions.mean(0), differences.square().sum(0).sqrt() / len(contributions)
+    stderr = differences.square().sum(0).sqrt() / len(contributions)
+    return contributions.mean(0), stderr if len(contributions) >= MIN_DRAWS else torch.full_like(stderr, math.inf)

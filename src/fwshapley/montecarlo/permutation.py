@@ -9,13 +9,15 @@ Equations: docs/math.md, section 5.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
 from fwshapley.exact import Total
 from fwshapley.games.game import AnyGame
-from fwshapley.montecarlo.run import MIN_UNITS_TO_STOP, Estimate, Run
+from fwshapley.montecarlo.run import MIN_DRAWS, Estimate, Run
 from fwshapley.sampling import draw_permutations
 from fwshapley.weights import Semivalue
 
@@ -62,21 +64,19 @@ def permutation_values(
         progress=progress,
         method="permutations",
     ) as run:
+        cost = (2 if antithetic else 1) * (run.n - 1)
+        run.begin(2 * cost, "for two random orders" + " and their reverses" * antithetic)
         if run.n == 1:
             return run.estimate(run.gain[None], torch.zeros_like(run.gain[None]))
-        cost = (2 if antithetic else 1) * (run.n - 1)
-        run.require(2 * cost, "for two random orders" + " and their reverses" * antithetic)
         weighted = run.nobody.new_empty(0, run.n, len(run.nobody))
         weight = run.nobody.new_empty(0, run.n)
-        round_orders = max(batch_size // cost, 1) if target_stderr is None else MIN_UNITS_TO_STOP
-        while run.calls_left >= cost:
-            orders = min(run.calls_left // cost, round_orders)
-            fresh_weighted, fresh_weight = _walk(
-                run, draw_permutations(orders, run.n, run.generator), antithetic=antithetic
-            )
-            weighted, weight = torch.cat([weighted, fresh_weighted]), torch.cat([weight, fresh_weight])
+        while left := run.calls_left // cost:
+            ranks = draw_permutations(run.next_round(len(weight), left), run.n, run.generator)
+            walked = [_walk(run, some, antithetic=antithetic) for some in ranks.split(max(batch_size // cost, 1))]
+            weighted = torch.cat([weighted, *(each for each, _ in walked)])
+            weight = torch.cat([weight, *(each for _, each in walked)])
             values, stderr = _ratio(run, weighted, weight)
-            if len(weight) >= MIN_UNITS_TO_STOP and run.is_precise(stderr):
+            if run.is_precise(stderr):
                 break
         return run.estimate(values, stderr)
 
@@ -107,9 +107,11 @@ def _ratio(
             f"{orders} random orders never showed player {player} where {run.weights} puts weight; "
             "raise the budget or use least_squares_values"
         )
+    effective_draws = total_weight.square() / weight.square().sum(0)
     values = weighted.sum(0) / total_weight[:, None]
     deviation = (weighted - values * weight[..., None]) / total_weight[:, None]
     if run.total == "efficient":
         values = values + (run.gain - values.sum(0)) / run.n
         deviation = deviation - deviation.mean(1, keepdim=True)
-    return values, (deviation.square().sum(0) * orders / (orders - 1)).sqrt()
+    stderr = (deviation.square().sum(0) * orders / (orders - 1)).sqrt()
+    return values, torch.where(effective_draws[:, None] < MIN_DRAWS, math.inf, stderr)

@@ -15,10 +15,13 @@ from fwshapley.exact import Total
 from fwshapley.games.game import AnyGame, CheckedGame
 from fwshapley.progress import ProgressBar
 from fwshapley.sampling import make_generator
-from fwshapley.weights import Semivalue
+from fwshapley.weights import Semivalue, check_semivalue
 
-MIN_UNITS_TO_STOP = 32
-"""Independent draws below which a standard error is too uncertain to stop by."""
+MIN_DRAWS = 8
+"""Independent draws, beyond what is fitted to them, below which the standard error of an estimate is infinite."""
+
+FIRST_ROUND = 32
+"""Independent draws after which a run may first stop early."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,7 @@ class Estimate:
     """Estimated values and how far to trust them.
 
     Attributes:
-        values: (players,) or (players, outputs).
+        values: (players,) or (players, outputs), torch float64 on the game's device.
         stderr: standard errors, shaped like values. About 95 % of values +- 2 stderr cover the truth, given some dozens
             of independent draws (fewer cover less) and a game whose worth does not hang on coalitions too rare to be
             drawn (docs/math.md, section 5).
@@ -80,19 +83,17 @@ class Run:
     ) -> None:
         self.game = CheckedGame(game, n_players, batch_size=batch_size)
         self.n = self.game.n_players
-        self.weights = weights
+        self.weights = check_semivalue(weights)
         self.join_law = weights.join_law(self.n).to(self.game.device)
         self.budget = check_whole("budget", budget, minimum=2)
         check_choice("total", total, get_args(Total))
         self.total: Total = total
-        self.target_stderr = None if target_stderr is None else check_real("target_stderr", target_stderr)
+        self.target_stderr = target_stderr
+        if target_stderr is not None and check_real("target_stderr", target_stderr) <= 0:
+            raise ValueError(f"target_stderr must be positive, got {target_stderr}; None uses the whole budget")
         self.generator = make_generator(seed, self.game.device)
         self.method = method
         self._bar = ProgressBar(f"sampling {method}", self.budget, enabled=progress)
-        ends = torch.zeros(2, self.n, dtype=torch.bool, device=self.game.device)
-        ends[1] = True
-        self.nobody, self.everyone = self.game(ends)
-        self.gain = self.everyone - self.nobody
 
     def __enter__(self) -> Self:
         return self
@@ -107,11 +108,14 @@ class Run:
         """Game calls left in the budget."""
         return self.budget - self.game.calls
 
-    def require(self, calls: int, why: str) -> None:
-        """Raise unless the budget left allows that many calls."""
-        if self.calls_left < calls:
-            spent = self.game.calls
-            raise ValueError(f"budget={self.budget} is too small: {self.method} needs {spent + calls} calls {why}")
+    def begin(self, calls: int, why: str) -> None:
+        """Check that the budget allows that many calls, then evaluate nobody and everyone."""
+        if self.budget < 2 + calls:
+            raise ValueError(f"budget={self.budget} is too small: {self.method} needs {2 + calls} calls {why}")
+        ends = torch.zeros(2, self.n, dtype=torch.bool, device=self.game.device)
+        ends[1] = True
+        self.nobody, self.everyone = self.evaluate(ends)
+        self.gain = self.everyone - self.nobody
 
     def evaluate(self, coalitions: Bool[Tensor, "coalitions players"]) -> Float64[Tensor, "coalitions outputs"]:
         """Worth of each coalition, a column per output."""
@@ -120,6 +124,10 @@ class Run:
             worth.append(self.game(batch))
             self._bar.advance(len(batch))
         return torch.cat(worth)
+
+    def next_round(self, done: int, left: int) -> int:
+        """Draws before the next look at the estimate: all that are left, unless the run may stop early."""
+        return left if self.target_stderr is None else min(left, max(FIRST_ROUND, done // 2))
 
     def is_precise(self, stderr: Float64[Tensor, "players outputs"]) -> bool:
         """Whether the run may stop early."""

@@ -1,0 +1,75 @@
+"""Everything in the core runs where the game lives. On a machine without CUDA only the CPU is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+import fwshapley as fw
+from fwshapley.games import Pairwise
+from fwshapley.sampling import (
+    draw_bernoulli,
+    draw_by_law,
+    draw_distinct,
+    draw_of_sizes,
+    draw_pairs,
+    draw_permutations,
+    make_generator,
+)
+
+WEIGHTS = fw.Beta(alpha=4, beta=1)
+GAME = Pairwise(torch.linspace(-1, 1, 9), torch.ones(9, 9))
+LAW = WEIGHTS.size_law(9)
+
+DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
+    "permutations": lambda generator: draw_permutations(4, 9, generator),
+    "bernoulli": lambda generator: draw_bernoulli([0.5], 9, generator),
+    "of sizes": lambda generator: draw_of_sizes([3], 9, generator),
+    "by law": lambda generator: draw_by_law(LAW, 4, generator),
+    "pairs": lambda generator: draw_pairs(LAW, 4, generator).coalitions,
+    "distinct": lambda generator: draw_distinct(3, 10, 9, generator),
+}
+
+
+@pytest.fixture(
+    params=["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here"))]
+)
+def device(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+class GameOn:
+    """A game that insists on its device."""
+
+    n_players = GAME.n_players
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
+
+    def __call__(self, coalitions: Tensor, /) -> Tensor:
+        assert coalitions.device.type == self.device.type
+        return GAME(coalitions)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_made_on_the_generators_device(name: str, device: str) -> None:
+    assert DRAWS[name](make_generator(0, device)).device.type == device
+
+
+def test_exact_values_stay_on_the_games_device(device: str) -> None:
+    values, wls = fw.exact_values(GameOn(device), WEIGHTS), fw.exact_wls_values(GameOn(device), WEIGHTS)
+    for found in (values, wls):
+        assert found.device.type == device
+        assert_close(found.cpu(), GAME.values(WEIGHTS))
+
+
+@pytest.mark.parametrize("estimator", [fw.least_squares_values, fw.permutation_values, fw.multilinear_values])
+def test_estimates_stay_on_the_games_device(estimator: Callable[..., fw.Estimate], device: str) -> None:
+    estimate = estimator(GameOn(device), WEIGHTS, budget=2000, target_stderr=0.05)
+    assert estimate.values.device.type == estimate.stderr.device.type == device
+    assert bool(((estimate.values.cpu() - GAME.values(WEIGHTS)).abs() <= 5 * estimate.stderr.cpu() + 1e-10).all())
