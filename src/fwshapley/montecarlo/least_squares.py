@@ -275,10 +275,10 @@ class _Problem:
         """Values from moments."""
         fit = len(moments) - 1
         system, target = self._system(moments), torch.cat([moments[:fit, fit:], self.gain[None]])
-        if posed == "determined":
-            solution = torch.linalg.solve(system, target)[:fit]
-        else:
-            solution = (torch.linalg.pinv(system, rtol=TOLERANCE, hermitian=True) @ target)[:fit]
+        solution, singular = torch.linalg.solve_ex(system, target)
+        if posed != "determined" or bool(singular):  # leaving out a group may leave something undetermined
+            solution = torch.linalg.pinv(system, rtol=TOLERANCE, hermitian=True) @ target
+        solution = solution[:fit]
         values = solution[: self.n]
         if not self.raw:
             return values
