@@ -8,11 +8,12 @@ PACKAGE = Path(__file__).parents[1] / "src" / "fwshapley"
 
 LAYERS = [
     ("checks", "weights"),
+    ("players",),
     ("sampling",),
     ("games",),
     ("progress", "files"),
     ("exact", "montecarlo"),
-    ("objective",),
+    ("objective", "networks"),
     ("training",),
     ("explainer", "valuation"),
     ("metrics",),

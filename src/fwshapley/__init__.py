@@ -3,6 +3,7 @@
 from fwshapley import games
 from fwshapley.exact import exact_values, exact_wls_values
 from fwshapley.montecarlo import Estimate, least_squares_values, multilinear_values, permutation_values
+from fwshapley.players import Players, grid, groups, segments
 from fwshapley.weights import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 
 __version__ = "0.1.0"
@@ -14,12 +15,16 @@ __all__ = [
     "Cardinality",
     "Estimate",
     "LeaveOneOut",
+    "Players",
     "Semivalue",
     "Shapley",
     "exact_values",
     "exact_wls_values",
     "games",
+    "grid",
+    "groups",
     "least_squares_values",
     "multilinear_values",
     "permutation_values",
+    "segments",
 ]

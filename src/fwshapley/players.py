@@ -1,0 +1,138 @@
+"""Players of a feature-attribution game: which part of an input belongs to whom.
+
+Columns of a table, groups of columns, patches of an image, or any map of segments: each is an assignment of the
+positions of an input to players 0..n-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fwshapley.checks import check_whole
+
+IMAGE_DIMENSIONS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Players:
+    """An assignment of positions to players.
+
+    Attributes:
+        assignment: player of each position: (columns,) for a table, (height, width) for images.
+        names: one per player.
+        grid: (rows, columns) if the players are the cells of a regular grid, in reading order.
+    """
+
+    assignment: Int[Tensor, "*positions"]
+    names: tuple[str, ...]
+    grid: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        present = self.assignment.unique().tolist()
+        if present != list(range(len(self.names))):
+            raise ValueError(f"players must be numbered 0..{len(self.names) - 1} with none left out, got {present}")
+
+    @property
+    def n_players(self) -> int:
+        """Number of players."""
+        return len(self.names)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether positions are pixels (and inputs have channels) rather than columns."""
+        return self.assignment.ndim == IMAGE_DIMENSIONS
+
+    def check(self, x: Tensor) -> None:
+        """Raise unless x is a batch of inputs that these players divide."""
+        shape, wanted = tuple(x.shape), tuple(self.assignment.shape)
+        if self.is_image and (x.ndim != IMAGE_DIMENSIONS + 2 or shape[-2:] != wanted):
+            raise ValueError(
+                f"these players divide images of {wanted}: expected (batch, channels, *{wanted}), got {shape}"
+            )
+        if not self.is_image and shape[1:] != wanted:
+            raise ValueError(
+                f"these players divide rows of {wanted[0]} columns: expected (batch, {wanted[0]}), got {shape}"
+            )
+
+    def spread(self, coalitions: Bool[Tensor, "batch players"]) -> Bool[Tensor, "batch ..."]:
+        """Mask of the positions that belong to each coalition, with an axis for the channels of an image."""
+        mask = coalitions[:, self.assignment.to(coalitions.device).flatten()]
+        return mask.unflatten(1, (1, *self.assignment.shape)) if self.is_image else mask
+
+    def pool(self, maps: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels players"]:
+        """Mean of a map over the pixels of each player; a grid of the map's own size is read off."""
+        if self.grid == tuple(maps.shape[-2:]):
+            return maps.flatten(2)
+        sized = torch.nn.functional.interpolate(
+            maps, tuple(self.assignment.shape), mode="bilinear", align_corners=False
+        )
+        belongs = torch.nn.functional.one_hot(self.assignment.to(maps.device).flatten(), self.n_players).to(maps.dtype)
+        return sized.flatten(2) @ (belongs / belongs.sum(0))
+
+
+def columns(count: int, names: Sequence[str] | None = None) -> Players:
+    """One player per column of a table."""
+    count = check_whole("count", count)
+    return Players(torch.arange(count), _names(names, count, "column"))
+
+
+def groups(members: Mapping[str, Sequence[int]], count: int | None = None) -> Players:
+    """Groups of columns as players, e.g. a one-hot group; columns not named are players of their own.
+
+    Args:
+        members: column numbers by name of the group.
+        count: number of columns of the table; by default the largest column named, plus one.
+
+    Example:
+        >>> groups({"colour": [0, 1, 2], "price": [3]}).n_players
+        2
+    """
+    named = [column for group in members.values() for column in group]
+    count = check_whole("count", max(named, default=-1) + 1 if count is None else count)
+    repeated = {column for column in named if named.count(column) > 1}
+    if repeated or any(not 0 <= column < count for column in named):
+        raise ValueError(f"each of the columns 0..{count - 1} may be in one group only; got {dict(members)}")
+    owners = {column: name for name, group in members.items() for column in group}
+    labels = [owners.get(column, f"column {column}") for column in range(count)]
+    order = list(dict.fromkeys(labels))
+    return Players(torch.tensor([order.index(label) for label in labels]), tuple(order))
+
+
+def grid(height: int, width: int, *, patch: int) -> Players:
+    """Square patches of an image as players, in reading order.
+
+    Example:
+        >>> grid(32, 32, patch=2).n_players
+        256
+    """
+    if check_whole("height", height) % check_whole("patch", patch) or check_whole("width", width) % patch:
+        raise ValueError(f"patches of {patch} do not tile an image of {height} x {width}")
+    rows, cells = height // patch, width // patch
+    row, cell = torch.arange(height) // patch, torch.arange(width) // patch
+    names = tuple(f"({r}, {c})" for r in range(rows) for c in range(cells))
+    return Players(row[:, None] * cells + cell, names, grid=(rows, cells))
+
+
+def segments(
+    assignment: Tensor | NDArray[Any] | Sequence[Sequence[int]], names: Sequence[str] | None = None
+) -> Players:
+    """Any division of an image: (height, width) player numbers 0..n-1."""
+    numbers = torch.as_tensor(assignment).long()
+    if numbers.ndim != IMAGE_DIMENSIONS or not numbers.numel():
+        raise ValueError(f"a map of segments is (height, width) player numbers, got shape {tuple(numbers.shape)}")
+    return Players(numbers, _names(names, int(numbers.max()) + 1, "segment"))
+
+
+def _names(names: Sequence[str] | None, count: int, kind: str) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"{kind} {number}" for number in range(count))
+    if len(names) != count:
+        raise ValueError(f"{len(names)} names for {count} {kind}s")
+    return tuple(names)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import fwshapley as fw
+from fwshapley.players import Players, columns
+
+QUADRANTS = [[0, 0, 1], [2, 2, 1]]
+
+
+def test_patches_are_numbered_in_reading_order() -> None:
+    players = fw.grid(4, 6, patch=2)
+    assert players.n_players == 6
+    assert players.grid == (2, 3)
+    assert players.names[4] == "(1, 1)"
+    assert players.assignment[3].tolist() == [3, 3, 4, 4, 5, 5]
+
+
+def test_a_coalition_of_patches_spreads_over_its_pixels() -> None:
+    players = fw.grid(4, 4, patch=2)
+    mask = players.spread(torch.tensor([[True, False, False, True]]))
+    assert mask.shape == (1, 1, 4, 4)
+    assert mask[0, 0].int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+
+
+def test_columns_named_together_play_together_and_the_others_alone() -> None:
+    players = fw.groups({"colour": [0, 2]}, count=4)
+    assert players.names == ("colour", "column 1", "column 3")
+    assert players.spread(torch.tensor([[True, False, True]])).int().tolist() == [[1, 0, 1, 1]]
+
+
+def test_every_column_is_a_player_of_its_own() -> None:
+    players = columns(3, names=["age", "income", "debt"])
+    assert players.names == ("age", "income", "debt")
+    coalitions = torch.tensor([[True, False, True]])
+    assert torch.equal(players.spread(coalitions), coalitions)
+
+
+def test_segments_follow_their_map() -> None:
+    players = fw.segments(QUADRANTS)
+    assert players.names == ("segment 0", "segment 1", "segment 2")
+    assert players.spread(torch.tensor([[False, True, False]]))[0, 0].int().tolist() == [[0, 0, 1], [0, 0, 1]]
+
+
+def test_a_map_is_averaged_over_the_pixels_of_each_player() -> None:
+    maps = torch.arange(6.0).reshape(1, 1, 2, 3)
+    assert_close(fw.segments(QUADRANTS).pool(maps), torch.tensor([[[0.5, 3.5, 3.5]]]))
+
+
+def test_a_map_of_a_grids_own_size_is_read_off() -> None:
+    maps = torch.rand(2, 3, 2, 2)
+    assert torch.equal(fw.grid(8, 8, patch=4).pool(maps), maps.flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fw.grid(5, 4, patch=2), "do not tile"),
+        (lambda: fw.groups({"a": [0, 1], "b": [1]}), "one group only"),
+        (lambda: fw.groups({"a": [5]}, count=3), "one group only"),
+        (lambda: fw.segments([[0, 2]]), "none left out"),
+        (lambda: fw.segments(torch.zeros(3)), r"\(height, width\)"),
+        (lambda: columns(2, names=["one"]), "1 names for 2 columns"),
+        (lambda: columns(0), "at least 1"),
+    ],
+)
+def test_divisions_that_make_no_sense_are_rejected(make: Callable[[], Players], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("players", "shape", "fits"),
+    [
+        (fw.grid(4, 4, patch=2), (2, 3, 4, 4), True),
+        (fw.grid(4, 4, patch=2), (3, 4, 4), False),
+        (fw.grid(4, 4, patch=2), (2, 3, 8, 8), False),
+        (columns(5), (7, 5), True),
+        (columns(5), (7, 4), False),
+        (columns(5), (5,), False),
+    ],
+)
+def test_inputs_must_fit_the_players(players: Players, shape: tuple[int, ...], fits: bool) -> None:  # noqa: FBT001
+    if fits:
+        players.check(torch.zeros(shape))
+    else:
+        with pytest.raises(ValueError, match="these players divide"):
+            players.check(torch.zeros(shape))
