@@ -7,7 +7,7 @@ Two figures and one table:
 lemma.json also holds the sizes of the paper's other inaccuracies that docs/math.md, section 4, quotes.
 
     python benchmarks/lemma.py             # under a minute on two cores
-    python benchmarks/lemma.py --smoke --out /tmp/smoke --figures /tmp/smoke
+    python benchmarks/lemma.py --smoke --out build --figures build
 """
 
 from __future__ import annotations
