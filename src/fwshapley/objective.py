@@ -1,7 +1,7 @@
 """Losses that turn the worth of sampled coalitions into attributions, with no ground truth.
 
-Both are least squares whose minimiser over psi is the semivalue; so differences of the loss on shared coalitions are
-differences of squared error (docs/math.md, eq. 8), and a model may be selected by them.
+Both are least squares whose minimiser over psi is the semivalue. In expectation their differences are differences of
+squared error (docs/math.md, eq. 8), so models may be compared by their loss on shared coalitions.
 """
 
 from __future__ import annotations

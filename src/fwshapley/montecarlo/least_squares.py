@@ -85,7 +85,7 @@ def least_squares_values(
         law = weights.size_law(run.n).to(run.game.device)
         run.begin(min(2 * (run.n + TREND_TERMS), 2**run.n - 2), f"for {run.n} players")
         if run.n == 1:
-            return run.estimate(run.gain[None], torch.zeros_like(run.gain[None]))
+            return run.estimate_of_one_player()
         if paired is None:
             paired = torch.allclose(law, law.flip(0), rtol=1e-9, atol=0)
         design = _Design(law, run.calls_left, paired=paired, generator=run.generator)

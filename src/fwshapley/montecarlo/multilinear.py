@@ -65,7 +65,7 @@ def multilinear_values(
         nodes, node_weights = (part.to(run.game.device) for part in weights.quadrature((run.n + 1) // 2))
         run.begin(0 if run.n == 1 else 2 * cost, "for two antithetic pairs of coalitions")
         if run.n == 1:
-            return run.estimate(run.gain[None], torch.zeros_like(run.gain[None]))
+            return run.estimate_of_one_player()
         contributions = run.nobody.new_empty(0, run.n, len(run.nobody))
         while left := run.calls_left // cost // 2 * 2:
             pairs = run.next_round(len(contributions), left) // 2 * 2  # a round is stratified over t by itself

@@ -67,7 +67,7 @@ def permutation_values(
         cost = (2 if antithetic else 1) * (run.n - 1)
         run.begin(2 * cost, "for two random orders" + " and their reverses" * antithetic)
         if run.n == 1:
-            return run.estimate(run.gain[None], torch.zeros_like(run.gain[None]))
+            return run.estimate_of_one_player()
         weighted = run.nobody.new_empty(0, run.n, len(run.nobody))
         weight = run.nobody.new_empty(0, run.n)
         while left := run.calls_left // cost:

@@ -136,6 +136,10 @@ class Run:
     def estimate(
         self, values: Float64[Tensor, "players outputs"], stderr: Float64[Tensor, "players outputs"]
     ) -> Estimate:
-        """Wrap up."""
+        """Values and standard errors as the result."""
         drop = self.game.drop_single_output
         return Estimate(drop(values), drop(stderr), self.game.calls, self.weights, self.total, self.method)
+
+    def estimate_of_one_player(self) -> Estimate:
+        """Return what the only player is worth: exactly what it adds to nobody."""
+        return self.estimate(self.gain[None], torch.zeros_like(self.gain[None]))
