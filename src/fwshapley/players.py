@@ -7,7 +7,7 @@ positions of an input to players 0..n-1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -63,8 +63,27 @@ class Players:
 
     def spread(self, coalitions: Bool[Tensor, "batch players"]) -> Bool[Tensor, "batch ..."]:
         """Mask of the positions that belong to each coalition, with an axis for the channels of an image."""
+        if self.grid is not None:  # without looking up an index for every pixel
+            (rows, cells), height = self.grid, self.assignment.shape[0] // self.grid[0]
+            width = self.assignment.shape[1] // cells
+            blocks = coalitions.reshape(-1, 1, rows, 1, cells, 1).expand(-1, 1, rows, height, cells, width)
+            return blocks.reshape(-1, 1, *self.assignment.shape)
         mask = coalitions[:, self.assignment.to(coalitions.device).flatten()]
         return mask.unflatten(1, (1, *self.assignment.shape)) if self.is_image else mask
+
+    def to(self, device: torch.device) -> Players:
+        """Return the same players with their map on a device."""
+        return replace(self, assignment=self.assignment.to(device))
+
+    def facts(self) -> dict[str, Any]:
+        """Everything but the map, as JSON holds it."""
+        return {"names": self.names, "grid": self.grid}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any], assignment: Int[Tensor, "*positions"]) -> Players:
+        """Return the players whose `facts` and map were saved."""
+        rows_and_cells = facts["grid"]
+        return cls(assignment, tuple(facts["names"]), grid=None if rows_and_cells is None else tuple(rows_and_cells))
 
     def pool(self, maps: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels players"]:
         """Mean of a map over the pixels of each player; a grid of the map's own size is read off."""

@@ -7,6 +7,7 @@ A network emits the coefficients c once; a weighting is then the dot product wit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float
@@ -24,14 +25,23 @@ class HatBasis:
     size: int = 12
     edge: float = 5.5
 
+    def knots(self, like: Tensor) -> Float[Tensor, " {self.size}"]:
+        """Logit t at which each function peaks, in the type and on the device of another tensor."""
+        return torch.linspace(-self.edge, self.edge, self.size, device=like.device, dtype=like.dtype)
+
     def __call__(self, t: Float[Tensor, " *shape"]) -> Float[Tensor, "*shape {self.size}"]:
         """Value of every function at every t."""
-        knots = torch.linspace(-self.edge, self.edge, self.size, device=t.device, dtype=t.dtype)
+        knots = self.knots(t)
         spacing = 2 * self.edge / (self.size - 1)
         position = torch.logit(t).clamp(-self.edge, self.edge)
         return (1 - (position[..., None] - knots).abs() / spacing).clamp(min=0)
 
     def moments(self, weights: Semivalue) -> Float[Tensor, " {self.size}"]:
         """Mean of every function under the semivalue's mixture over t."""
-        t, mass = weights.quadrature(MOMENT_NODES)
-        return mass @ self(t)
+        return _moments(self, weights).clone()
+
+
+@lru_cache(maxsize=256)  # an explainer asks for the same few at every call
+def _moments(basis: HatBasis, weights: Semivalue) -> Tensor:
+    t, mass = weights.quadrature(MOMENT_NODES)
+    return mass @ basis(t)

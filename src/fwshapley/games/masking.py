@@ -1,0 +1,94 @@
+"""The game of a prediction: a coalition of features is worth what a surrogate says when only it is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fwshapley.games.game import Coalitions
+
+Output = Literal["probability", "logit", "raw"]
+"""What a coalition is worth: class probabilities, their log odds, or the model's own outputs."""
+
+MOST_ELEMENTS = 2**23
+"""Numbers in the masked inputs of one call of a surrogate; its activations are many times as large."""
+
+CERTAIN = 1 - 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedModel:
+    """What coalitions of many inputs are worth.
+
+    Attributes:
+        surrogate: a module on (inputs, coalitions).
+        output: what its outputs are turned into.
+        n_players: number of players.
+        device: where it runs.
+    """
+
+    surrogate: nn.Module
+    output: Output
+    n_players: int
+    device: torch.device
+
+    def __call__(
+        self, x: Float[Tensor, "batch ..."], coalitions: Bool[Tensor, "batch masks players"]
+    ) -> Float[Tensor, "batch masks outputs"]:
+        """Worth of several coalitions of each input; nothing is differentiated or trained."""
+        batch, masks = coalitions.shape[:2]
+        pieces = math.ceil(batch * masks * x[0].numel() / MOST_ELEMENTS)
+        rows = torch.arange(batch, device=x.device).repeat_interleave(masks)
+        shown = zip(rows.tensor_split(pieces), coalitions.flatten(0, 1).tensor_split(pieces), strict=True)
+        with torch.no_grad():
+            return torch.cat([self._worth(x[row], coalition) for row, coalition in shown]).unflatten(0, (batch, masks))
+
+    def ends(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch 2 outputs"]:
+        """Worth of nobody and of everyone, for each input."""
+        return self(x, torch.tensor([[False], [True]], device=x.device).expand(len(x), 2, self.n_players))
+
+    def _worth(self, x: Tensor, coalitions: Tensor) -> Tensor:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            out = self.surrogate(x, coalitions)
+        return WORTH[self.output](out.float())
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionGame:
+    """The game of one input, for `exact_values` and the Monte Carlo estimators."""
+
+    masked: MaskedModel
+    x: Float[Tensor, "1 ..."]
+
+    @property
+    def n_players(self) -> int:
+        """Number of players."""
+        return self.masked.n_players
+
+    @property
+    def device(self) -> torch.device:
+        """Where coalitions are to be made."""
+        return self.masked.device
+
+    def __call__(self, coalitions: Coalitions, /) -> Float[Tensor, "coalitions outputs"]:
+        """Worth of each coalition."""
+        return self.masked(self.x, coalitions[None])[0]
+
+
+def class_log_odds(logits: Float[Tensor, "rows classes"]) -> Float[Tensor, "rows classes"]:
+    """Log of p / (1 - p) for every class; p is taken to be at most 1 - 1e-7."""
+    log_p = logits.log_softmax(1)
+    return log_p - torch.log1p(-log_p.exp().clamp(max=CERTAIN))
+
+
+WORTH: Mapping[Output, Callable[[Tensor], Tensor]] = {
+    "probability": lambda logits: logits.softmax(1),
+    "logit": class_log_odds,
+    "raw": lambda outputs: outputs,
+}

@@ -1,0 +1,157 @@
+"""The default for images: an encoder started from the surrogate, and a light decoder on its feature maps."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fwshapley.networks.mlp import zero
+from fwshapley.players import Players
+
+MAP_DIMENSIONS = 4
+
+
+class FeatureTaps(nn.Module):
+    """Feature maps of any convolutional network on whole images: at each resolution, the last one computed.
+
+    Found by running the network once on an example, read off by forward hooks. BatchNorm and dropout stay in
+    evaluation mode, as the surrogate was left.
+
+    Args:
+        surrogate: a module on (images, coalitions); it is copied.
+        example: an image.
+        players: number of players.
+    """
+
+    def __init__(self, surrogate: nn.Module, example: Float[Tensor, "1 channels height width"], players: int) -> None:
+        super().__init__()
+        self.surrogate = copy.deepcopy(surrogate).eval().requires_grad_(requires_grad=True)
+        self.players = players
+        self._maps: dict[str, Tensor] = {}
+        self._tap([name for name, _ in self.surrogate.named_modules() if name], example)
+        if not self.names:
+            raise ValueError(
+                f"{type(surrogate).__name__} computes no feature maps (batch, channels, height, width) to start from; "
+                "use network='unet' or give a network of your own"
+            )
+
+    def _tap(self, candidates: list[str], example: Tensor) -> None:
+        """Find the last map of each resolution, keep hooks on those alone, and freeze what comes after them all."""
+        modules = dict(self.surrogate.named_modules())
+        handles = [modules[name].register_forward_hook(partial(_keep, self._maps, name)) for name in candidates]
+        with torch.no_grad():
+            self._run(example)
+        for handle in handles:
+            handle.remove()
+        last = {_resolution(found): name for name, found in self._maps.items() if min(_resolution(found)) > 1}
+        self.names = [last[resolution] for resolution in sorted(last, reverse=True)]
+        self.channels = [self._maps[name].shape[1] for name in self.names]
+        self.resolutions = [_resolution(self._maps[name]) for name in self.names]
+        for name in self.names:
+            modules[name].register_forward_hook(partial(_keep, self._maps, name))
+        if self.names:
+            self._freeze_unused(example)
+
+    def _freeze_unused(self, example: Tensor) -> None:
+        """Leave out of training BatchNorm and whatever no map depends on, such as the classifier's last layer."""
+        with torch.enable_grad():
+            reached = sum(found.float().sum() for found in self(example))
+            parameters = list(self.surrogate.parameters())
+            gradients = torch.autograd.grad(reached, parameters, allow_unused=True)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.requires_grad_(gradient is not None)
+        for module in self.surrogate.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the base of all of them
+                module.requires_grad_(requires_grad=False)
+
+    def _run(self, x: Tensor) -> None:
+        self._maps.clear()
+        self.surrogate(x, torch.ones(len(x), self.players, dtype=torch.bool, device=x.device))
+
+    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002, ARG002 - torch's signature
+        """Stay in evaluation mode."""
+        return super().train(mode=False)
+
+    def forward(self, x: Float[Tensor, "batch channels height width"]) -> list[Tensor]:
+        """Feature maps, from fine to coarse."""
+        self._run(x)
+        return [self._maps.pop(name) for name in self.names]
+
+
+class ImageNetwork(nn.Module):
+    """Encoder and decoder: (batch, image channels, height, width) to (batch, players, channels), zero at the start.
+
+    The decoder climbs from the coarsest map to the players' resolution, one 3x3 convolution a level, with the
+    encoder's map of that resolution beside it. Of the maps finer than the players, the nearest is averaged down.
+
+    Args:
+        surrogate: whose copy is the encoder.
+        example: an image.
+        players: what is credited.
+        channels: per player.
+        width: of the decoder.
+    """
+
+    def __init__(
+        self,
+        surrogate: nn.Module,
+        example: Float[Tensor, "1 image_channels height width"],
+        players: Players,
+        channels: int,
+        *,
+        width: int = 128,
+    ) -> None:
+        super().__init__()
+        self.players = players
+        self.taps = FeatureTaps(surrogate, example, players.n_players)
+        resolutions = self.taps.resolutions
+        goal = players.grid or resolutions[0]
+        coarse = [number for number, size in enumerate(resolutions) if size[0] < goal[0]]
+        fine = [number for number in range(len(resolutions)) if number not in coarse]
+        at_goal = [number for number in fine if resolutions[number] == goal]
+        finer = [number for number in fine if number not in at_goal][-1:]
+        self.climb = [(resolutions[number], [number]) for number in reversed(coarse)] + [(goal, at_goal + finer)]
+        sides = [sum(self.taps.channels[number] for number in used) for _, used in self.climb]
+        self.levels = nn.ModuleList(
+            _convolution(below + side, width) for below, side in zip([0, *[width] * len(coarse)], sides, strict=True)
+        )
+        self.context = nn.Linear(self.taps.channels[-1], width)
+        self.refine = _convolution(width, width)
+        self.head = nn.Conv2d(width, channels, 1)
+        zero(self.head)
+
+    def forward(self, x: Float[Tensor, "batch image_channels height width"]) -> Float[Tensor, "batch players channels"]:
+        """Attribution channels of every player."""
+        maps = self.taps(x)
+        below: list[Tensor] = []
+        for level, (size, used) in zip(self.levels, self.climb, strict=True):
+            grown = [functional.interpolate(hidden, size) for hidden in below]
+            hidden = level(torch.cat([*grown, *(_resize(maps[number], size) for number in used)], 1))
+            if not below:
+                hidden = hidden + self.context(maps[-1].mean((2, 3)))[..., None, None]
+            below = [hidden]
+        return self.players.pool(self.head(hidden + self.refine(hidden))).mT
+
+
+def _keep(maps: dict[str, Tensor], name: str, _module: nn.Module, _inputs: object, out: object) -> None:
+    """Forward hook; a partial of it, unlike a closure, is copied together with the maps it fills."""
+    if isinstance(out, Tensor) and out.ndim == MAP_DIMENSIONS:
+        maps[name] = out
+
+
+def _resolution(found: Tensor) -> tuple[int, int]:
+    return found.shape[-2], found.shape[-1]
+
+
+def _resize(found: Tensor, size: tuple[int, int]) -> Tensor:
+    return found if _resolution(found) == size else functional.adaptive_avg_pool2d(found, size)
+
+
+def _convolution(before: int, after: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.GroupNorm(8, after), nn.SiLU())
