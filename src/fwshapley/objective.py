@@ -2,13 +2,225 @@
 
 Both are least squares whose minimiser over psi is the semivalue. In expectation their differences are differences of
 squared error (docs/math.md, eq. 8), so models may be compared by their loss on shared coalitions.
+
+An objective draws coalitions of a batch of inputs, asks what they are worth, and holds a network's output against the
+answers. `Multilinear` learns psi(t) for every t, hence every weighting; `Kernel` learns one weighting up to a shift.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, NamedTuple, Protocol, Self
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from fwshapley.games.masking import MaskedModel
+from fwshapley.networks.basis import HatBasis
+from fwshapley.sampling import draw_bernoulli, draw_by_law, draw_pairs
+from fwshapley.training import Shard
+from fwshapley.weights import Kernel as KernelKind
+from fwshapley.weights import Semivalue
+
+SumConstraint = Literal["normalise", "penalty", "none"]
+"""How a network is made to sum to v(everyone) - v(nobody): by a shift, by a penalty in the loss, or not at all."""
+
+BASIS = HatBasis()
+PILOT_INPUTS, PILOT_MASKS = 128, 16
+SMALLEST_LEVEL = 1e-12
+POWER = 0.5
+SMALLEST_T = 1e-4
+
+
+class Sample(NamedTuple):
+    """Coalitions of some inputs, and what they are worth."""
+
+    x: Float[Tensor, "batch ..."]
+    coalitions: Bool[Tensor, "batch masks players"]
+    worth: Float[Tensor, "batch masks outputs"]
+    t: Float[Tensor, " batch"] | None = None
+    """Probability of each player, for the multilinear objective."""
+    ends: Float[Tensor, "batch 2 outputs"] | None = None
+    """Worth of nobody and everyone, for the kernel objective."""
+
+
+class Objective(Protocol):
+    """What a network learns, and how its output is read."""
+
+    @property
+    def maps(self) -> int:
+        """Channels of the network per output of the model."""
+        ...
+
+    def calibrate(self, masked: MaskedModel, x: Float[Tensor, "rows ..."], generator: torch.Generator) -> Self:
+        """Return the objective in units of these inputs' games, so that the empty explanation has loss 1."""
+        ...
+
+    def sample(
+        self, masked: MaskedModel, x: Float[Tensor, "rows ..."], masks: int, generator: torch.Generator, shard: Shard
+    ) -> Sample:
+        """Draw coalitions of every input; ask what those of this process's share are worth."""
+        ...
+
+    def loss(self, out: Float[Tensor, "batch players channels"], sample: Sample) -> Float[Tensor, " batch"]:
+        """Loss of a network's output on each input."""
+        ...
+
+    def read(
+        self, out: Float[Tensor, "batch players channels"], weights: Sequence[Semivalue]
+    ) -> Float[Tensor, "weights batch players outputs"]:
+        """Values that a network's output stands for."""
+        ...
+
+
+@dataclass(frozen=True)
+class Multilinear:
+    """Every weighting at once: psi(t) for t in (0, 1), where weightings are mixtures over t.
+
+    The variance of a game differs by orders of magnitude between small and large t, and so would the loss. Each t
+    counts in units of the loss that the empty explanation has there, `level`; and the network's coefficients are in
+    units of what a player's value may be at most under it.
+
+    Attributes:
+        basis: functions of t.
+        level: loss of the empty explanation at the knots of the basis, summed over outputs.
+        unit: of the coefficients at the knots.
+    """
+
+    basis: HatBasis = BASIS
+    level: tuple[float, ...] | None = None
+    unit: tuple[float, ...] | None = None
+
+    @property
+    def maps(self) -> int:
+        """Channels of the network per output of the model."""
+        return self.basis.size
+
+    def calibrate(self, masked: MaskedModel, x: Float[Tensor, "rows ..."], generator: torch.Generator) -> Multilinear:
+        """Measure the loss of the empty explanation at the knots, on a few inputs."""
+        few, levels = x[:PILOT_INPUTS], []
+        for t in self.basis.knots(x).sigmoid().tolist():
+            each = torch.full((len(few),), t, device=x.device)
+            sample = _ask(masked, few, _draw_at(each, PILOT_MASKS, masked.n_players, generator), each)
+            psi = torch.zeros(len(few), masked.n_players, sample.worth.shape[-1], device=x.device)
+            levels.append(float(multilinear_loss(psi, sample.worth, sample.coalitions, each).mean()))
+        floor = max(SMALLEST_LEVEL, 1e-6 * max(levels))  # where nothing happens, nothing is to be learnt
+        levels = [max(level, floor) for level in levels]
+        unit = [math.sqrt(level / masked.n_players / sample.worth.shape[-1]) for level in levels]
+        return replace(self, level=tuple(levels), unit=tuple(unit))
+
+    def sample(
+        self, masked: MaskedModel, x: Float[Tensor, "rows ..."], masks: int, generator: torch.Generator, shard: Shard
+    ) -> Sample:
+        """Draw a t for every input, and Bernoulli(t) coalitions."""
+        t = draw_t(len(x), generator)
+        coalitions = _draw_at(t, masks, masked.n_players, generator)
+        return _ask(masked, shard.of(x), shard.of(coalitions), shard.of(t))
+
+    def loss(self, out: Float[Tensor, "batch players channels"], sample: Sample) -> Float[Tensor, " batch"]:
+        """Squared error at each input's t, up to a constant, in units of the level there."""
+        assert sample.t is not None  # noqa: S101 - of this objective's own making
+        at = self.basis(sample.t).to(out.dtype)
+        psi = torch.einsum("bnjo,bj->bno", self._coefficients(out), at * self._units(out))
+        log_level = torch.tensor(self.level or (1.0,) * self.maps, device=out.device, dtype=out.dtype).log()
+        return multilinear_loss(psi, sample.worth, sample.coalitions, sample.t) / (POWER * (at @ log_level)).exp()
+
+    def read(
+        self, out: Float[Tensor, "batch players channels"], weights: Sequence[Semivalue]
+    ) -> Float[Tensor, "weights batch players outputs"]:
+        """Raw values under any mixtures over t: a dot product each."""
+        mixtures = _mixtures(self, tuple(weights), out.device, out.dtype)
+        return torch.einsum("wj,bnjo->wbno", mixtures, self._coefficients(out))
+
+    def _coefficients(self, out: Tensor) -> Float[Tensor, "batch players maps outputs"]:
+        return out.unflatten(2, (self.maps, -1))
+
+    def _units(self, out: Tensor) -> Float[Tensor, " maps"]:
+        return torch.tensor(self.unit or (1.0,) * self.maps, device=out.device, dtype=out.dtype)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One weighting: the paper's weighted least squares under its size law, with an exact kernel.
+
+    It determines values up to a common shift, which the sum v(everyone) - v(nobody) fixes. FastSHAP is Shapley's row.
+
+    Attributes:
+        weights: the semivalue to learn.
+        kernel: "exact", or "paper" for comparison.
+        constraint: how the sum enters.
+        unit: of the network's outputs.
+        level: mean square of v(S) - v(nobody), summed over outputs.
+    """
+
+    weights: Semivalue
+    kernel: KernelKind = "exact"
+    constraint: SumConstraint = "normalise"
+    unit: float = 1.0
+    level: float = 1.0
+
+    maps = 1
+
+    def calibrate(self, masked: MaskedModel, x: Float[Tensor, "rows ..."], generator: torch.Generator) -> Kernel:
+        """Measure the loss of the empty explanation on a few inputs."""
+        sample = self.sample(masked, x[:PILOT_INPUTS], PILOT_MASKS, generator, Shard())
+        psi = torch.zeros(len(sample.x), masked.n_players, sample.worth.shape[-1], device=x.device)
+        level = max(float(replace(self, level=1.0)._residual(psi, sample).mean()), SMALLEST_LEVEL)  # noqa: SLF001
+        return replace(self, level=level, unit=math.sqrt(level / masked.n_players / sample.worth.shape[-1]))
+
+    def sample(
+        self, masked: MaskedModel, x: Float[Tensor, "rows ..."], masks: int, generator: torch.Generator, shard: Shard
+    ) -> Sample:
+        """Draw coalitions by the size law, in complementary pairs where it is symmetric."""
+        law, count = self.weights.size_law(masked.n_players, self.kernel), len(x) * masks
+        if masks % 2 == 0 and bool(torch.isclose(law, law.flip(0)).all()):
+            coalitions = draw_pairs(law, count, generator).coalitions
+        else:
+            coalitions = draw_by_law(law, count, generator)
+        x, coalitions = shard.of(x), shard.of(coalitions.unflatten(0, (-1, masks)))
+        ends = torch.tensor([[False], [True]], device=x.device).expand(len(x), 2, masked.n_players)
+        worth = masked(x, torch.cat([coalitions, ends], 1))
+        return Sample(x, coalitions, worth[:, :-2], ends=worth[:, -2:])
+
+    def loss(self, out: Float[Tensor, "batch players channels"], sample: Sample) -> Float[Tensor, " batch"]:
+        """Mean squared residual under the size law, in units of the level."""
+        return self._residual(self.unit * out, sample) / self.level
+
+    def read(
+        self, out: Float[Tensor, "batch players channels"], weights: Sequence[Semivalue]
+    ) -> Float[Tensor, "weights batch players outputs"]:
+        """Values of the one weighting, up to a shift."""
+        other = [each for each in weights if each != self.weights]
+        if other:
+            raise ValueError(
+                f"this explainer was trained for {self.weights} alone, not for {other[0]}; train one with "
+                "objective='multilinear' for every weighting"
+            )
+        return (self.unit * out).expand(len(weights), *out.shape)
+
+    def _residual(self, psi: Float[Tensor, "batch players outputs"], sample: Sample) -> Float[Tensor, " batch"]:
+        assert sample.ends is not None  # noqa: S101 - of this objective's own making
+        nobody, everyone = sample.ends.unbind(1)
+        total = everyone - nobody
+        if self.constraint == "normalise":
+            psi = shift_to_total(psi, total)
+        importance = torch.ones(sample.coalitions.shape[:2], device=psi.device, dtype=psi.dtype)
+        residual = kernel_loss(psi, sample.worth - nobody[:, None], sample.coalitions, importance)
+        if self.constraint == "penalty":
+            residual = residual + (psi.sum(1) - total).square().sum(-1)
+        return residual
+
+
+def draw_t(count: int, generator: torch.Generator) -> Float[Tensor, " {count}"]:
+    """Half uniform, half uniform in logit t so that both ends are seen; stratified, in random order."""
+    strata = torch.randperm(count, generator=generator, device=generator.device)
+    u = (strata + torch.rand(count, generator=generator, device=generator.device)) / count
+    even, near_ends = 2 * u, torch.sigmoid((2 * BASIS.edge) * (2 * u - 1) - BASIS.edge)
+    return torch.where(u < 1 / 2, even, near_ends).clamp(SMALLEST_T, 1 - SMALLEST_T)
 
 
 def multilinear_loss(
@@ -43,3 +255,22 @@ def shift_to_total(
 ) -> Float[Tensor, "*batch players outputs"]:
     """Additive normalisation: shift psi by one constant per input and output so that it sums to total."""
     return psi + (total - psi.sum(-2))[..., None, :] / psi.shape[-2]
+
+
+@lru_cache(maxsize=64)  # one explanation after the other asks for the same
+def _mixtures(
+    objective: Multilinear, weights: tuple[Semivalue, ...], device: torch.device, dtype: torch.dtype
+) -> Float[Tensor, "weights maps"]:
+    """How much of every map goes into each weighting."""
+    moments = torch.stack([objective.basis.moments(each) for each in weights]).to(device, dtype)
+    return moments * torch.tensor(objective.unit or 1.0, device=device, dtype=dtype)
+
+
+def _draw_at(
+    t: Float[Tensor, " batch"], masks: int, n: int, generator: torch.Generator
+) -> Bool[Tensor, "batch {masks} {n}"]:
+    return draw_bernoulli(t.repeat_interleave(masks), n, generator).unflatten(0, (-1, masks))
+
+
+def _ask(masked: MaskedModel, x: Tensor, coalitions: Tensor, t: Tensor) -> Sample:
+    return Sample(x, coalitions, masked(x, coalitions), t=t)
