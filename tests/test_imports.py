@@ -11,14 +11,17 @@ LAYERS = [
     ("players",),
     ("sampling",),
     ("games",),
-    ("progress", "files"),
-    ("exact", "montecarlo"),
-    ("objective", "networks"),
-    ("training",),
+    ("progress", "files", "plots"),
+    ("storage",),
+    ("exact", "montecarlo", "training"),
+    ("networks",),
+    ("objective", "surrogate", "results"),
+    ("fitting",),
+    ("saving",),
     ("explainer", "valuation"),
     ("metrics",),
     ("fwshapley",),  # the package itself, __init__.py
-    ("plots", "report"),
+    ("report",),
     ("cli",),
 ]
 """Modules and folders of the package: each imports from its own layer and those above it in this list alone."""

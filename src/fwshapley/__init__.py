@@ -1,30 +1,43 @@
-"""Weighted Shapley values: exact, or sampled with standard errors, for any semivalue."""
+"""Weighted Shapley values: exact, sampled with standard errors, or predicted in one forward pass."""
 
 from fwshapley import games
 from fwshapley.exact import exact_values, exact_wls_values
+from fwshapley.explainer import FeatureExplainer, load
 from fwshapley.montecarlo import Estimate, least_squares_values, multilinear_values, permutation_values
 from fwshapley.players import Players, grid, groups, segments
+from fwshapley.results import Attribution
+from fwshapley.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
+from fwshapley.training import Budget, Recipe
 from fwshapley.weights import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 
 __version__ = "0.1.0"
 
 __all__ = [
     "FEASIBLE_SET",
+    "Attribution",
     "Banzhaf",
     "Beta",
+    "Budget",
     "Cardinality",
     "Estimate",
+    "FeatureExplainer",
     "LeaveOneOut",
     "Players",
+    "Recipe",
     "Semivalue",
     "Shapley",
+    "Surrogate",
+    "TableSurrogate",
     "exact_values",
     "exact_wls_values",
     "games",
     "grid",
     "groups",
     "least_squares_values",
+    "load",
+    "measure_fidelity",
     "multilinear_values",
     "permutation_values",
     "segments",
+    "train_surrogate",
 ]

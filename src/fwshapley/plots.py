@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
+from torch import Tensor
 
 from fwshapley.weights import Semivalue
 
@@ -17,6 +19,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's palette, which colour-blind readers can tell apart."""
 
 MOST_MARKED_SIZES = 64
+MOST_BARS = 12
+RGB = 3
 
 
 def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
@@ -41,6 +45,59 @@ def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
     sampled.set_ylim(bottom=0)
     join.legend(frameon=False, title=f"{n} players")
     return figure
+
+
+def plot_heat_maps(
+    images: Float[Tensor, "rows channels height width"],
+    maps: Float[Tensor, "weights rows height width"],
+    labels: Sequence[str],
+    titles: Sequence[str],
+) -> Figure:
+    """Draw each image beside its heat maps: red speaks for the output, blue against it, each map on its own scale."""
+    figure = new_figure(width=1.7 * (1 + len(maps)), height=1.75 * len(images) + 0.3)
+    axes = figure.subplots(len(images), 1 + len(maps), squeeze=False)
+    for row, (image, label) in enumerate(zip(images, labels, strict=True)):
+        _draw_image(axes[row, 0], image, label)
+        for column, title in enumerate(titles):
+            heat, cell = maps[column, row], axes[row, 1 + column]
+            _draw_image(cell, image.mean(0, keepdim=True), "")
+            limit = float(heat.abs().max()) or 1.0
+            cell.imshow(heat, cmap="RdBu_r", vmin=-limit, vmax=limit, alpha=0.8, interpolation="nearest")
+            if not row:
+                cell.set_title(title, fontsize="small")
+    return figure
+
+
+def plot_bars(
+    values: Float[Tensor, "weights rows players"], names: Sequence[str], labels: Sequence[str], titles: Sequence[str]
+) -> Figure:
+    """Draw the players of each row as bars, those of the largest values on top."""
+    shown = min(len(names), MOST_BARS)
+    figure = new_figure(width=3.6 * len(values), height=len(labels) * (0.24 * shown + 0.9))
+    axes = figure.subplots(len(labels), len(values), squeeze=False)
+    for row, label in enumerate(labels):
+        for column, title in enumerate(titles):
+            value, cell = values[column, row], axes[row, column]
+            first = value.abs().argsort(descending=True)[:shown].flip(0)
+            cell.barh(
+                [names[player] for player in first.tolist()],
+                value[first],
+                color=[COLOURS[1] if amount > 0 else COLOURS[0] for amount in value[first].tolist()],
+            )
+            cell.axvline(0, color="grey", linewidth=0.8)
+            cell.set_title(f"{label}, {title}", fontsize="small")
+            cell.tick_params(labelsize="small")
+            cell.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw_image(axes: Axes, image: Float[Tensor, "channels height width"], label: str) -> None:
+    low, high = image.aminmax()
+    scaled = ((image - low) / (high - low).clamp(min=1e-12)).permute(1, 2, 0)
+    axes.imshow(scaled if scaled.shape[2] == RGB else scaled.mean(2), cmap="gray")
+    axes.set_ylabel(label, fontsize="small")
+    axes.set_xticks([])
+    axes.set_yticks([])
 
 
 def new_figure(*, width: float, height: float) -> Figure:

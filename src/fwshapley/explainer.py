@@ -1,0 +1,488 @@
+"""Explain a model in one forward pass: train once, then every prediction, under any weighting."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from fwshapley.checks import Array, check_choice, check_whole
+from fwshapley.exact import Total
+from fwshapley.fitting import (
+    SURROGATE_SHARE,
+    Fitted,
+    MakeNetwork,
+    NetworkName,
+    Plan,
+    fit_network,
+    fit_student,
+    fit_surrogate,
+    make_network,
+)
+from fwshapley.games.masking import MOST_ELEMENTS, MaskedModel, Output, PredictionGame
+from fwshapley.objective import Kernel, Multilinear, Objective, SumConstraint, shift_to_total
+from fwshapley.players import Players, columns
+from fwshapley.results import Attribution
+from fwshapley.saving import load_fitted, save_fitted
+from fwshapley.surrogate import Augment, Fidelity, Removal, as_columns, check_removal
+from fwshapley.training import Budget, History, Recipe
+from fwshapley.weights import Kernel as KernelKind
+from fwshapley.weights import Semivalue, Shapley, check_semivalue
+
+ObjectiveName = Literal["multilinear", "kernel"]
+
+DEFAULT_BUDGET = Budget(seconds=120)
+VALIDATION_SHARE, MOST_HELD_OUT = 0.1, 512
+EXPLAINED_AT_ONCE = 256
+NEARLY_ONE = 1e-4
+
+
+class FeatureExplainer:
+    """Predicts the weighted Shapley values of a model's features in one forward pass.
+
+    Args:
+        model: a torch module that returns logits of classes, (batch, classes), or values if output="raw". It is copied
+            and never changed.
+        players: what is credited: `grid`, `segments` or `groups`; None is one player per column of a table.
+        surrogate: "auto" trains one: a copy of an image model, a fresh perceptron for tables. A module is trained in
+            place of that copy. A `Surrogate` is used as it is. None explains the model itself on filled inputs.
+        objective: "multilinear" learns every weighting at once, "kernel" the one given by `weights`.
+        weights: for objective="kernel", the semivalue to learn.
+        output: what a coalition is worth: class "probability", its "logit" (log odds), or "raw" outputs.
+        network: "auto" (an encoder started from the surrogate; a perceptron for tables), "unet" (the paper's), "slim"
+            (a small one), or a function that makes one from inputs to (batch, players, channels), given the channels.
+        removal: what hidden features become where the surrogate fills them: "zero", "mean", a baseline (one input) or
+            background data (several, averaged over). "auto" is zero, or out of range where zero is a plausible value.
+        kernel: for objective="kernel", the "exact" one or the "paper"'s.
+        constraint: for objective="kernel", how the sum v(everyone) - v(nobody) enters training.
+        output_names: one per output of the model.
+        device: "auto" is CUDA where there is one.
+        seed: of everything random.
+
+    Attributes:
+        histories: what training went through, by part: "surrogate", "explainer", "student".
+        fidelity: how well the surrogate stands in for the model; None where it was not trained here.
+
+    Example:
+        >>> explainer = FeatureExplainer(model, grid(32, 32, patch=2)).fit(x_train, budget=Budget(seconds=300))
+        >>> explainer.explain(x_test, weights=Beta(alpha=4, beta=1)).plot()
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        players: Players | None = None,
+        *,
+        surrogate: nn.Module | Literal["auto"] | None = "auto",
+        objective: ObjectiveName = "multilinear",
+        weights: Semivalue | None = None,
+        output: Output = "probability",
+        network: MakeNetwork | NetworkName = "auto",
+        removal: Literal["auto", "zero", "mean"] | Array = "auto",
+        kernel: KernelKind = "exact",
+        constraint: SumConstraint = "normalise",
+        output_names: Sequence[str] | None = None,
+        device: str | torch.device = "auto",
+        seed: int = 0,
+    ) -> None:
+        check_choice("objective", objective, get_args(ObjectiveName))
+        check_choice("output", output, get_args(Output))
+        check_choice("kernel", kernel, get_args(KernelKind))
+        check_choice("constraint", constraint, get_args(SumConstraint))
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model must be a torch module, got {type(model).__name__}")
+        if (objective == "kernel") != (weights is not None):
+            raise ValueError("objective='kernel' learns one weighting and needs weights=...; 'multilinear' learns all")
+        if not callable(network):
+            check_choice("network", network, get_args(NetworkName))
+        self.model, self.surrogate, self.output, self.network = model, surrogate, output, network
+        self.device = choose_device(device)
+        self.players = None if players is None else players.to(self.device)
+        self.objective: Objective = (
+            Multilinear() if weights is None else Kernel(check_semivalue(weights), kernel, constraint)
+        )
+        self.removal: Removal = check_removal(removal)
+        self.output_names = None if output_names is None else tuple(output_names)
+        self.seed = check_whole("seed", seed, minimum=0)
+        self.histories: dict[str, History] = {}
+        self.fidelity: Fidelity | None = None
+        self._fitted: Fitted | None = None
+        self._example_shape: tuple[int, ...] = ()
+
+    def fit(
+        self,
+        x_train: Array,
+        x_valid: Array | None = None,
+        *,
+        budget: Budget = DEFAULT_BUDGET,
+        batch_size: int = 64,
+        masks: int = 32,
+        learning_rate: float = 1e-3,
+        augment: Augment | None = None,
+        compiled: bool = False,
+        checkpoints: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: bool = True,
+    ) -> Self:
+        """Train surrogate and explainer within the budget.
+
+        Args:
+            x_train: inputs; no labels are needed.
+            x_valid: other inputs, to select and stop by; by default a tenth of x_train is held out, at most 512.
+            budget: seconds or steps; a surrogate to be trained takes 40 % of it.
+            batch_size: inputs a step.
+            masks: coalitions of each of them, at least 2.
+            learning_rate: its peak.
+            augment: changes a batch of inputs at random, (inputs, generator) -> inputs.
+            compiled: whether to compile surrogate and explainer; on a GPU it pays after a minute or two.
+            checkpoints: folder to save progress in, every 20 seconds.
+            resume: go on from there.
+            progress: whether to show progress bars.
+        """
+        if resume and checkpoints is None:
+            raise ValueError("resume=True goes on from a folder of checkpoints: pass checkpoints=...")
+        folder = None if checkpoints is None else Path(checkpoints)
+        recipe = Recipe(check_whole("batch_size", batch_size), learning_rate, compiled=compiled)
+        plan = Plan(budget, recipe, check_whole("masks", masks, minimum=2), augment, folder, resume, progress)
+        x = self._check_inputs(x_train)
+        x, valid = self._hold_out(x) if x_valid is None else (x, self._check_inputs(x_valid))
+        self._fitted = self._fit(x, valid, plan)
+        return self
+
+    def _fit(self, x: Tensor, valid: Tensor, plan: Plan) -> Fitted:
+        players = self._known_players(x)
+        model = copy.deepcopy(self.model).to(self.device).eval().requires_grad_(requires_grad=False)
+        self._check_outputs(model, x[:64].to(self.device))
+        surrogate, history, self.fidelity = fit_surrogate(
+            self.surrogate,
+            model,
+            players,
+            x,
+            valid,
+            output=self.output,
+            removal=self.removal,
+            seed=self.seed,
+            plan=plan,
+        )
+        if history is not None:
+            self.histories["surrogate"] = history
+            plan = plan.with_share(1 - SURROGATE_SHARE)
+        masked = MaskedModel(surrogate, self.output, players.n_players, self.device)
+        few = x[:MOST_HELD_OUT].to(self.device)
+        self._example_shape = (2, *x.shape[1:])
+        objective = self.objective.calibrate(masked, few, torch.Generator(self.device).manual_seed(self.seed))
+        base = masked.ends(few[:1])[0, 0]
+        channels = objective.maps * len(base)
+        network = make_network(self.network, surrogate, players, few, channels, seed=self.seed)
+        self.histories["explainer"] = fit_network(network, objective, masked, x, valid, seed=self.seed, plan=plan)
+        return Fitted(masked, network.requires_grad_(requires_grad=False), objective, base)
+
+    def explain(
+        self,
+        x: Array,
+        *,
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+        total: Total | Literal["auto"] = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+    ) -> Attribution:
+        """Explain inputs: one encoder and one decoder pass, however many weightings are asked for.
+
+        Args:
+            x: a batch of inputs; a large one is explained in chunks.
+            weights: a semivalue or a list of them; by default Shapley, or the one that was learnt.
+            outputs: "all"; "predicted", the most likely one; numbers of some; or other numbers for each input.
+            total: "raw" for the semivalue itself; "efficient" shifts it to sum to v(everyone) - v(nobody). "auto" is
+                raw where it is known; the kernel objective knows efficient values only.
+            batch_size: inputs at once.
+        """
+        fitted = self._require_fitted()
+        inputs = self._check_inputs(x)
+        self._known_players(inputs)
+        several = self._weightings(weights)
+        total = self._resolve_total(total)
+        most = min(EXPLAINED_AT_ONCE, max(1, MOST_ELEMENTS // inputs[:1].numel()))
+        chunk = most if batch_size == "auto" else check_whole("batch_size", batch_size)
+        parts = [
+            self._explain_batch(fitted, batch.to(self.device), several, chosen, total)
+            for batch, chosen in zip(
+                inputs.split(chunk),
+                self._chosen_outputs(outputs, len(inputs), len(fitted.base), chunk),
+                strict=True,
+            )
+        ]
+        values, numbers = torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts])
+        return Attribution(
+            values=values[0] if weights is None or isinstance(weights, Semivalue) else values,
+            base_values=fitted.base[numbers],
+            outputs=numbers,
+            inputs=inputs,
+            weights=several[0] if weights is None or isinstance(weights, Semivalue) else several,
+            total=total,
+            players=self._known_players(inputs),
+            output_names=self._names(len(fitted.base)),
+            provenance=self.provenance,
+        )
+
+    def _explain_batch(
+        self,
+        fitted: Fitted,
+        x: Float[Tensor, "batch ..."],
+        weights: Sequence[Semivalue],
+        outputs: Int[Tensor, "batch outputs"] | Literal["predicted"],
+        total: Total,
+    ) -> tuple[Float[Tensor, "weights batch players outputs"], Int[Tensor, "batch outputs"]]:
+        """Values of a batch, and the numbers of the outputs they are of."""
+        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            out = fitted.network(x)
+        values = fitted.objective.read(out.float(), weights)
+        if total == "efficient" or isinstance(outputs, str):
+            everyone = fitted.masked.ends(x)[:, 1]
+            if total == "efficient":
+                values = shift_to_total(values, (everyone - fitted.base).expand(len(weights), -1, -1))
+            if isinstance(outputs, str):
+                outputs = everyone.argmax(1, keepdim=True)
+        numbers = outputs.to(self.device)
+        return values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1)), numbers
+
+    def game(self, x: Array) -> PredictionGame:
+        """Return the game of one input that is being explained, so that anything can be audited."""
+        fitted = self._require_fitted()
+        one = torch.as_tensor(x)
+        assert self.players is not None  # noqa: S101 - known since the fit
+        dimensions = self.players.assignment.ndim + self.players.is_image
+        one = self._check_inputs(one if one.ndim > dimensions else one[None])
+        self._known_players(one)
+        if len(one) != 1:
+            raise ValueError(f"a game is that of one input, got {len(one)}")
+        return PredictionGame(fitted.masked, one.to(self.device))
+
+    def distill(
+        self,
+        x_train: Array,
+        x_valid: Array | None = None,
+        *,
+        network: MakeNetwork | NetworkName = "slim",
+        budget: Budget = DEFAULT_BUDGET,
+        batch_size: int = 256,
+        learning_rate: float = 2e-3,
+        augment: Augment | None = None,
+        compiled: bool = False,
+        progress: bool = True,
+    ) -> FeatureExplainer:
+        """Return an explainer of the same game with a smaller network, taught by this one.
+
+        Args:
+            x_train: inputs to learn from.
+            x_valid: inputs to select by; by default some of x_train, held out.
+            network: the student, as the constructor takes it; "slim" is for images, a table needs another.
+            budget: seconds or steps.
+            batch_size: inputs a step.
+            learning_rate: its peak.
+            augment: changes a batch of inputs at random.
+            compiled: whether to compile the student while it learns.
+            progress: whether to show a progress bar.
+        """
+        fitted = self._require_fitted()
+        x = self._check_inputs(x_train)
+        players = self._known_players(x)
+        x, valid = self._hold_out(x) if x_valid is None else (x, self._check_inputs(x_valid))
+        few = x[:MOST_HELD_OUT].to(self.device)
+        channels = fitted.objective.maps * len(fitted.base)
+        student = make_network(network, fitted.masked.surrogate, players, few, channels, seed=self.seed)
+        plan = Plan(budget, Recipe(batch_size, learning_rate, compiled=compiled), 2, augment, None, False, progress)
+        history = fit_student(student, fitted.network, x, valid, device=self.device, seed=self.seed, plan=plan)
+        taught = copy.copy(self)
+        taught.network = network
+        taught.histories = self.histories | {"student": history}
+        taught._fitted = replace(fitted, network=student.requires_grad_(requires_grad=False))  # noqa: SLF001 - its own kind
+        return taught
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the explainer to a folder, whole or not at all: tensors and facts, never code."""
+        fitted = self._require_fitted()
+        facts = {
+            "network": "own" if callable(self.network) else self.network,
+            "example": self._example_shape,
+            "output_names": self.output_names,
+            "seed": self.seed,
+            "histories": {name: asdict(each) for name, each in self.histories.items()},
+            "fidelity": None if self.fidelity is None else asdict(self.fidelity),
+        }
+        assert self.players is not None  # noqa: S101 - known since the fit
+        save_fitted(Path(folder), fitted, self.players, facts)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        model: nn.Module | None = None,
+        network: MakeNetwork | None = None,
+        device: str | torch.device = "auto",
+    ) -> FeatureExplainer:
+        """Read an explainer that was saved.
+
+        Args:
+            folder: where it is.
+            model: a module of the architecture of the model (or of the surrogate network that you gave), trained or
+                not. Explainers of images need it, those of tables do not.
+            network: makes the explaining network, if it was one of your own.
+            device: where it shall run.
+        """
+        where = choose_device(device)
+        fitted, players, facts = load_fitted(Path(folder), model, network, where)
+        loaded = cls(model or _Missing(), players, output=facts["output"], device=where, seed=facts["seed"])
+        loaded.network = network or facts["network"]
+        loaded.output_names = None if facts["output_names"] is None else tuple(facts["output_names"])
+        loaded.histories = {name: History.from_facts(each) for name, each in facts["histories"].items()}
+        loaded.fidelity = None if facts["fidelity"] is None else Fidelity(**facts["fidelity"])
+        loaded.objective, loaded._fitted, loaded._example_shape = fitted.objective, fitted, tuple(facts["example"])
+        return loaded
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """How the explainer came about, as JSON holds it."""
+        return {
+            "fwshapley": version("fwshapley"),
+            "torch": torch.__version__,
+            "output": self.output,
+            "objective": type(self.objective).__name__.lower(),
+            "seed": self.seed,
+            "training": {
+                name: {"steps": each.steps, "seconds": round(each.seconds, 2), "stopped": each.stopped}
+                for name, each in self.histories.items()
+            },
+            "fidelity": None if self.fidelity is None else asdict(self.fidelity),
+        }
+
+    def _require_fitted(self) -> Fitted:
+        if self._fitted is None:
+            raise RuntimeError("this explainer is not fitted yet: call fit(x_train) first, or load one that is")
+        return self._fitted
+
+    def _check_inputs(self, x: Array) -> Float[Tensor, "batch ..."]:
+        inputs = torch.as_tensor(x).detach().float()
+        if inputs.ndim < 2 or not len(inputs):  # noqa: PLR2004 - rows and columns
+            raise ValueError(f"inputs must be a batch of at least one, got shape {tuple(inputs.shape)}")
+        finite = inputs.isfinite()
+        if not bool(finite.all()):
+            row = int((~finite).flatten(1).any(1).nonzero()[0])
+            count = int((~finite).sum())
+            raise ValueError(f"input {row} holds NaN or infinite values ({count} in all); mend them first")
+        return inputs
+
+    def _known_players(self, x: Tensor) -> Players:
+        if self.players is None:
+            if x.ndim != 2:  # noqa: PLR2004 - rows and columns
+                shape = tuple(x.shape)
+                raise ValueError(f"inputs of shape {shape} are no table: say who plays, e.g. players=grid(...)")
+            self.players = columns(x.shape[1]).to(self.device)
+        self.players.check(x)
+        return self.players
+
+    def _check_outputs(self, model: nn.Module, x: Tensor) -> None:
+        with torch.no_grad():
+            raw = model(x)
+        if not isinstance(raw, Tensor) or raw.ndim not in (1, 2) or len(raw) != len(x):
+            found = tuple(raw.shape) if isinstance(raw, Tensor) else type(raw).__name__
+            raise ValueError(f"the model must return (batch, outputs), it returned {found} for {len(x)} inputs")
+        if not bool(raw.isfinite().all()):
+            raise ValueError("the model's outputs are not finite on the first inputs")
+        out = as_columns(raw)
+        if self.output_names is not None and len(self.output_names) != out.shape[1]:
+            raise ValueError(f"{len(self.output_names)} output names for a model of {out.shape[1]} outputs")
+        if self.output == "raw":
+            return
+        if out.shape[1] == 1:
+            raise ValueError("the model has one output, so its classes have no probabilities; use output='raw'")
+        if bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < NEARLY_ONE).all()):
+            raise ValueError("the model seems to return probabilities: let it return logits, or use output='raw'")
+
+    def _hold_out(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        held_out = min(math.ceil(VALIDATION_SHARE * len(x)), MOST_HELD_OUT)
+        if held_out == len(x):
+            raise ValueError(f"{len(x)} inputs are too few to hold some out; pass x_valid=...")
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(self.seed)).to(x.device)
+        return x[order[held_out:]], x[order[:held_out]]
+
+    def _weightings(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
+        if weights is None:
+            return [self.objective.weights if isinstance(self.objective, Kernel) else Shapley()]
+        several = [weights] if isinstance(weights, Semivalue) else list(weights)
+        if not several:
+            raise ValueError("weights is an empty list; give a semivalue or several")
+        return [check_semivalue(each) for each in several]
+
+    def _resolve_total(self, total: Total | Literal["auto"]) -> Total:
+        check_choice("total", total, ("auto", *get_args(Total)))
+        shifted = isinstance(self.objective, Kernel) and self.objective.weights != Shapley()
+        if total == "raw" and shifted:
+            raise ValueError(
+                "the kernel objective learns values up to a common shift: ask for total='efficient', or train with "
+                "objective='multilinear' for raw values"
+            )
+        if total == "auto":
+            return "efficient" if isinstance(self.objective, Kernel) else "raw"
+        return "efficient" if isinstance(self.objective, Kernel) else total
+
+    def _chosen_outputs(
+        self, outputs: Literal["all", "predicted"] | Array, batch: int, count: int, chunk: int
+    ) -> Sequence[Int[Tensor, "batch outputs"] | Literal["predicted"]]:
+        """Numbers of the outputs of each input, chunk by chunk."""
+        if isinstance(outputs, str):
+            check_choice("outputs", outputs, ("all", "predicted"))
+        if outputs == "predicted":
+            if self.output == "raw":
+                raise ValueError("raw outputs are no classes, so none is predicted; name the outputs, e.g. outputs=[0]")
+            return ["predicted"] * math.ceil(batch / chunk)
+        numbers = torch.arange(count) if isinstance(outputs, str) else torch.as_tensor(outputs)
+        numbers = numbers.expand(batch, -1) if numbers.ndim == 1 else numbers
+        whole = not (numbers.is_floating_point() or numbers.is_complex())
+        if not whole or numbers.ndim != 2 or len(numbers) != batch or not numbers.numel():  # noqa: PLR2004
+            raise ValueError(f"outputs must be 'all', 'predicted', a list of numbers, or ({batch}, ...) numbers")
+        if not bool(((numbers >= 0) & (numbers < count)).all()):
+            raise ValueError(f"outputs must be between 0 and {count - 1}, got {outputs}")
+        return numbers.long().split(chunk)
+
+    def _names(self, count: int) -> tuple[str, ...]:
+        return self.output_names or tuple(f"output {number}" for number in range(count))
+
+
+class _Missing(nn.Module):
+    """In place of the model of an explainer that was loaded without it."""
+
+    def forward(self, _x: Tensor) -> Tensor:
+        raise RuntimeError("this explainer was loaded without its model; to fit it again, pass model=... to load")
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    model: nn.Module | None = None,
+    network: MakeNetwork | None = None,
+    device: str | torch.device = "auto",
+) -> FeatureExplainer | Attribution:
+    """Read what was saved: an explainer from its folder, an attribution from its file; see `FeatureExplainer.load`."""
+    if Path(path).is_file():
+        return Attribution.load(Path(path))
+    return FeatureExplainer.load(path, model=model, network=network, device=device)
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """Return the device named; "auto" is CUDA where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    chosen = torch.device(device)
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {device} was asked for, but CUDA is not available")
+    return chosen

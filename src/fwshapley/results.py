@@ -1,0 +1,113 @@
+"""What an explanation is: values with all that is needed to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from fwshapley import plots
+from fwshapley.exact import Total
+from fwshapley.players import Players
+from fwshapley.storage import load_bundle, save_bundle
+from fwshapley.weights import Semivalue
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_SHOWN = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """Values of the players of each input.
+
+    A value is positive where the player speaks for the output, negative where it speaks against it.
+
+    Attributes:
+        values: (batch, players, outputs); for a list of weights stacked in front, (weights, batch, players, outputs).
+        base_values: what nobody is worth.
+        outputs: number of each output that was explained.
+        inputs: what was explained.
+        weights: the semivalue, or the list of them.
+        total: "raw" for the semivalue itself, "efficient" if shifted to sum to v(everyone) - v(nobody).
+        players: what was credited.
+        output_names: of all outputs of the model.
+        provenance: how the explainer came about.
+    """
+
+    values: Float[Tensor, "*weights batch players outputs"]
+    base_values: Float[Tensor, "batch outputs"]
+    outputs: Int[Tensor, "batch outputs"]
+    inputs: Float[Tensor, "batch ..."]
+    weights: Semivalue | list[Semivalue]
+    total: Total
+    players: Players
+    output_names: tuple[str, ...]
+    provenance: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __str__(self) -> str:
+        kinds = ", ".join(map(str, self._several))
+        return f"{self.total} {kinds} of {self.players.n_players} players for {len(self)} inputs"
+
+    def to(self, device: torch.device | str) -> Attribution:
+        """Return it with its tensors on a device."""
+        names = ("values", "base_values", "outputs", "inputs")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
+    def plot(self, rows: int | Sequence[int] = MOST_SHOWN, *, output: int = 0) -> Figure:
+        """Draw heat maps over images, or bars for the rows of a table: a row per input, a column per weighting.
+
+        Args:
+            rows: which inputs, or how many of the first.
+            output: which of the outputs that were explained.
+        """
+        shown = list(range(min(rows, len(self)))) if isinstance(rows, int) else list(rows)
+        stacked = self.values if isinstance(self.weights, list) else self.values[None]
+        values = stacked[:, shown, :, output].detach().float().cpu()
+        labels = [self.output_names[int(number)] for number in self.outputs[shown, output]]
+        titles = [str(each) for each in self._several]
+        if not self.players.is_image:
+            return plots.plot_bars(values, self.players.names, labels, titles)
+        maps = values[..., self.players.assignment.cpu()]
+        return plots.plot_heat_maps(self.inputs[shown].detach().float().cpu(), maps, labels, titles)
+
+    def save(self, path: str | Path) -> None:
+        """Write to one safetensors file."""
+        facts = {
+            "weights": [each.to_json() for each in self._several],
+            "stacked": isinstance(self.weights, list),
+            "total": self.total,
+            "players": self.players.facts(),
+            "output_names": self.output_names,
+            "provenance": dict(self.provenance),
+        }
+        tensors = {name: getattr(self, name) for name in ("values", "base_values", "outputs", "inputs")}
+        save_bundle(Path(path), "attribution", facts, tensors | {"assignment": self.players.assignment})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Attribution:
+        """Read what `save` wrote."""
+        facts, tensors = load_bundle(Path(path), "attribution")
+        several = [Semivalue.from_json(text) for text in facts["weights"]]
+        players = Players.from_facts(facts["players"], tensors.pop("assignment"))
+        return cls(
+            **tensors,
+            weights=several if facts["stacked"] else several[0],
+            total=facts["total"],
+            players=players,
+            output_names=tuple(facts["output_names"]),
+            provenance=facts["provenance"],
+        )
+
+    @property
+    def _several(self) -> list[Semivalue]:
+        return self.weights if isinstance(self.weights, list) else [self.weights]
