@@ -9,8 +9,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-demo: $(VENV)/.installed  ## a first look: the weights of a semivalue, as a table and a picture
-	$(BIN)/fwshapley weights --alpha 16 --beta 1 --players 12 --plot demo/weights.png
+demo: $(VENV)/.installed  ## the main job on bundled data, checked against enumeration: demo/report.html
+	$(BIN)/python examples/demo.py --out demo
 
 test: $(VENV)/.developer  ## run the tests, with coverage
 	$(BIN)/python -m pytest
@@ -33,7 +33,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
-	$(PIP) --editable '.[plots]'
+	$(PIP) --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.developer: $(VENV)/.installed

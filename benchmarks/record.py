@@ -23,9 +23,10 @@ from typing import Any
 
 import torch
 
+from fwshapley import __version__
 from fwshapley.files import written_whole
 
-PACKAGES = ("numpy", "scipy", "torch", "fwshapley")
+PACKAGES = ("numpy", "scipy", "torch")
 
 
 def record(
@@ -54,7 +55,8 @@ def record(
         "wall_time_s": round(time.perf_counter() - started, 2),
         "seeds": list(seeds),
         "machine": machine(),
-        "versions": {"python": platform.python_version()} | {each: version(each) for each in (*PACKAGES, *packages)},
+        "versions": {"python": platform.python_version(), "fwshapley": __version__}
+        | {each: version(each) for each in (*PACKAGES, *packages)},
         "results": results,
     }
     text = json.dumps(document, indent=1, allow_nan=False, default=lambda value: value.tolist())

@@ -7,7 +7,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "fwshapley"
 
 LAYERS = [
-    ("checks", "weights"),
+    ("checks", "version", "weights"),
     ("players",),
     ("sampling",),
     ("games",),

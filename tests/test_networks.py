@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
 from fwshapley.networks import HatBasis
+from fwshapley.networks.encoder import FeatureTaps, ImageNetwork
+from fwshapley.networks.mlp import MLP, Standardise, TableNetwork
+from fwshapley.networks.unet import UNet
+from models import ImageModel, images, rows, seeded
 
 
 def test_hats_sum_to_one_and_are_one_at_their_knots() -> None:
@@ -42,3 +49,183 @@ def test_leave_one_out_is_the_last_hat() -> None:
 def test_a_law_that_is_no_mixture_has_no_moments() -> None:
     with pytest.raises(TypeError, match="no quadrature"):
         HatBasis().moments(fw.Cardinality([1, 2, 3]))
+
+
+CHANNELS = 5
+SEGMENTS = fw.segments([[column // 3 for column in range(8)]] * 8)  # three upright bands
+
+
+def surrogate(network: nn.Module, players: fw.Players) -> fw.Surrogate:
+    return fw.Surrogate(network, players, torch.zeros(1, 1, 1, 1)).eval()
+
+
+def image_network(players: fw.Players, size: int = 8, network: nn.Module | None = None) -> ImageNetwork:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        inside = surrogate(network or seeded(ImageModel), players)
+        return ImageNetwork(inside, images(1, size), players, CHANNELS, width=16)
+
+
+def unet(players: fw.Players, depth: int = 3) -> UNet:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return UNet(1, players, CHANNELS, width=4, depth=depth)
+
+
+def wake(network: ImageNetwork | UNet) -> None:
+    """Give the last layer weights, so that what comes before it shows."""
+    with torch.no_grad():
+        network.head.weight.copy_(torch.linspace(-1, 1, network.head.weight.numel()).view_as(network.head.weight))
+
+
+def test_a_perceptron_without_residual_blocks_is_its_two_layers() -> None:
+    network = MLP(3, 2, width=8, depth=0)
+    x = rows(5, 3)
+    expected = network.last(nn.functional.silu(network.norm(network.first(x))))
+    assert torch.equal(network(x), expected)
+    assert MLP(3, 2, width=8, depth=4)(x).shape == (5, 2)
+
+
+def test_standardised_columns_have_mean_zero_and_deviation_one() -> None:
+    x = rows(200, 3) * torch.tensor([1.0, 10.0, 0.0]) + torch.tensor([0.0, 5.0, 2.0])
+    scaled = Standardise(x)(x)
+    assert_close(scaled.mean(0), torch.zeros(3), rtol=0, atol=1e-5)
+    assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 1.0, 0.0]), rtol=0, atol=1e-5)  # one is constant
+
+
+def test_a_table_network_has_channels_for_every_player_and_starts_at_zero() -> None:
+    x = rows(6, 4)
+    out = TableNetwork(x, 3, CHANNELS, width=8, depth=1)(x)
+    assert out.shape == (6, 3, CHANNELS)
+    assert not out.any()
+
+
+@pytest.mark.parametrize("size", [8, 32])
+@pytest.mark.parametrize("patch", [1, 2, 4, 8])
+def test_an_image_network_has_channels_for_every_patch_and_starts_at_zero(size: int, patch: int) -> None:
+    players = fw.grid(size, size, patch=patch)
+    out = image_network(players, size)(images(2, size))
+    assert out.shape == (2, (size // patch) ** 2, CHANNELS)
+    assert not out.any()
+
+
+@pytest.mark.parametrize("size", [8, 32])
+@pytest.mark.parametrize("patch", [1, 2, 4, 8])
+@pytest.mark.parametrize("depth", [1, 3, 5])
+def test_a_unet_has_channels_for_every_patch_and_starts_at_zero(size: int, patch: int, depth: int) -> None:
+    players = fw.grid(size, size, patch=patch)
+    out = unet(players, depth)(images(2, size))
+    assert out.shape == (2, (size // patch) ** 2, CHANNELS)
+    assert not out.any()
+
+
+def test_an_image_of_odd_size_can_be_explained() -> None:
+    players = fw.grid(14, 14, patch=7)
+    for network in (image_network(players, 14), unet(players)):
+        assert network(images(2, 14)).shape == (2, 4, CHANNELS)
+
+
+def test_segments_get_the_mean_over_their_pixels() -> None:
+    for network in (image_network(SEGMENTS), unet(SEGMENTS)):
+        wake(network)
+        network.eval()
+        heads: list[Tensor] = []
+        network.head.register_forward_hook(lambda _, __, out, heads=heads: heads.append(out))
+        out = network(images(2))
+        assert out.shape == (2, 3, CHANNELS)
+        assert heads[0].shape[-2:] == (8, 8)
+        for number in range(3):
+            band = heads[0][..., SEGMENTS.assignment == number]
+            assert_close(out[:, number], band.mean(-1), rtol=1e-4, atol=1e-6)
+
+
+def test_a_network_says_the_same_of_an_image_whatever_is_beside_it() -> None:
+    players = fw.grid(8, 8, patch=2)
+    for network in (image_network(players), unet(players)):
+        wake(network)
+        network.eval()
+        together, alone = network(images(5)), torch.cat([network(image[None]) for image in images(5)])
+        assert together.any()
+        assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_taps_are_the_last_map_of_each_resolution() -> None:
+    model = seeded(ImageModel)
+    assert isinstance(model, ImageModel)
+    taps = FeatureTaps(surrogate(model, SEGMENTS), images(1), 3)
+    assert taps.names == ["network.fine", "network.coarse"]
+    assert taps.resolutions == [(8, 8), (4, 4)]
+    assert taps.channels == [4, 8]
+    model.eval()
+    fine = model.fine(images(2))
+    for found, expected in zip(taps(images(2)), (fine, model.coarse(fine)), strict=True):
+        assert_close(found, expected)
+
+
+def test_a_module_that_is_used_twice_counts_as_of_its_last_use() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Conv2d(1, 8, 3, padding=1), nn.Conv2d(8, 8, 3, stride=2, padding=1)
+            self.activate, self.head = nn.ReLU(), nn.Linear(8, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            coarse = self.activate(self.second(self.activate(self.first(x))))
+            out: Tensor = self.head(coarse.mean((2, 3)))
+            return out
+
+    taps = FeatureTaps(surrogate(seeded(Twice), SEGMENTS), images(1), 3)
+    assert taps.names == ["network.first", "network.activate"]
+    assert [found.shape[-1] for found in taps(images(2))] == [8, 4]
+
+
+def test_a_model_without_feature_maps_is_refused() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+    with pytest.raises(ValueError, match=r"computes no feature maps.*use network='unet'"):
+        FeatureTaps(surrogate(model, SEGMENTS), images(1), 3)
+
+
+def test_maps_without_parameters_are_an_encoder_that_does_not_learn() -> None:
+    model = nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 2))
+    network = image_network(fw.grid(8, 8, patch=2), network=model)
+    assert network(images(2)).shape == (2, 16, CHANNELS)
+    assert not any(parameter.requires_grad for parameter in network.taps.parameters())
+
+
+def test_what_no_map_depends_on_is_frozen_and_so_is_batchnorm() -> None:
+    taps = FeatureTaps(surrogate(seeded(ImageModel), SEGMENTS), images(1), 3)
+    learns = {name for name, parameter in taps.surrogate.named_parameters() if parameter.requires_grad}
+    assert learns == {f"network.{name}.{kind}" for name in ("fine.0", "coarse.1") for kind in ("weight", "bias")}
+
+
+def test_an_encoder_is_a_copy_that_stays_in_evaluation_mode_while_it_learns() -> None:
+    original = seeded(ImageModel)
+    network = image_network(SEGMENTS, network=original)
+    wake(network)
+    network.train()
+    assert network.training
+    assert not any(module.training for module in network.taps.modules())
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    optimiser = torch.optim.SGD([each for each in network.parameters() if each.requires_grad], lr=0.1)
+    for _ in range(2):
+        optimiser.zero_grad()
+        network(images(4)).square().mean().backward()
+        optimiser.step()
+    changed = {name for name, tensor in network.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert "taps.surrogate.network.fine.0.weight" in changed
+    assert not any(".fine.1." in name or ".coarse.2." in name or "network.head" in name for name in changed)
+    fresh = seeded(ImageModel).state_dict()
+    assert all(torch.equal(tensor, fresh[name]) for name, tensor in original.state_dict().items())
+
+
+def test_a_copy_of_an_image_network_is_independent_and_says_the_same() -> None:
+    network = image_network(fw.grid(8, 8, patch=2))
+    wake(network)
+    twin = copy.deepcopy(network)
+    expected = network(images(3))
+    assert torch.equal(twin(images(3)), expected)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.zero_()
+    assert torch.equal(twin(images(3)), expected)
+    assert not network(images(3)).any()

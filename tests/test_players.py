@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch.testing import assert_close
 
 import fwshapley as fw
+from brute_force import all_coalitions
 from fwshapley.players import Players, columns
 
 QUADRANTS = [[0, 0, 1], [2, 2, 1]]
@@ -90,3 +92,28 @@ def test_inputs_must_fit_the_players(players: Players, shape: tuple[int, ...], f
     else:
         with pytest.raises(ValueError, match="these players divide"):
             players.check(torch.zeros(shape))
+
+
+@pytest.mark.parametrize(("height", "width", "patch"), [(4, 6, 2), (6, 3, 3), (2, 2, 1), (4, 4, 4)])
+def test_a_grid_spreads_as_its_map_of_segments_does(height: int, width: int, patch: int) -> None:
+    players = fw.grid(height, width, patch=patch)
+    coalitions = all_coalitions(players.n_players)
+    by_index = fw.segments(players.assignment, players.names).spread(coalitions)
+    assert torch.equal(players.spread(coalitions), by_index)
+
+
+@pytest.mark.parametrize("players", [fw.grid(4, 6, patch=2), fw.segments(QUADRANTS), columns(3, ["a", "b", "c"])])
+def test_players_survive_json(players: Players) -> None:
+    again = Players.from_facts(json.loads(json.dumps(players.facts())), players.assignment)
+    assert again.names == players.names
+    assert again.grid == players.grid
+    coalitions = all_coalitions(players.n_players)
+    assert torch.equal(again.spread(coalitions), players.spread(coalitions))
+
+
+def test_players_can_be_moved() -> None:
+    players, device = fw.grid(4, 4, patch=2), torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    moved = players.to(device)
+    assert moved.assignment.device.type == device.type
+    assert torch.equal(moved.assignment.cpu(), players.assignment)
+    assert (moved.names, moved.grid) == (players.names, players.grid)

@@ -4,9 +4,10 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 import fwshapley as fw
-from fwshapley.plots import plot_weights
+from fwshapley.plots import MOST_BARS, plot_bars, plot_heat_maps, plot_weights
 
 
 def test_weights_plot_draws_what_the_semivalues_say() -> None:
@@ -22,3 +23,46 @@ def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'fwshapley\[plots\]'"):
         plot_weights(fw.Shapley(), n=4)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_heat_maps_lie_beside_their_images_each_on_its_own_scale(channels: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    images, maps = torch.rand(2, channels, 4, 6, generator=generator), torch.randn(3, 2, 4, 6, generator=generator)
+    maps[0, 0] = 0
+    figure = plot_heat_maps(images, maps, labels=["cat", "dog"], titles=["a", "b", "c"])
+    axes = np.array(figure.axes).reshape(2, 4)
+    assert [cell.get_ylabel() for cell in axes[:, 0]] == ["cat", "dog"]
+    assert [cell.get_title() for cell in axes[0]] == ["", "a", "b", "c"]
+    assert {cell.get_title() for cell in axes[1]} == {""}
+    for row in range(2):
+        shown = np.asarray(axes[row, 0].images[0].get_array())
+        assert shown.shape == ((4, 6, 3) if channels == 3 else (4, 6))
+        for column in range(3):
+            heat = axes[row, 1 + column].images[1]
+            np.testing.assert_array_equal(np.asarray(heat.get_array()), maps[column, row].numpy())
+            low, high = heat.get_clim()
+            assert low == -high
+            assert high == pytest.approx(float(maps[column, row].abs().max()) or 1.0)
+
+
+def test_bars_are_the_largest_values_with_the_largest_on_top() -> None:
+    count = MOST_BARS + 3
+    values = torch.linspace(-2, 1, count).expand(2, 3, count)
+    names = [f"player {number}" for number in range(count)]
+    figure = plot_bars(values, names, labels=["x", "y", "z"], titles=["a", "b"])
+    axes = np.array(figure.axes).reshape(3, 2)
+    assert [cell.get_title() for cell in axes[2]] == ["z, a", "z, b"]
+    bars = axes[0, 0].patches
+    assert len(bars) == MOST_BARS
+    lengths = [bar.get_width() for bar in bars]
+    assert [abs(length) for length in lengths] == sorted(abs(length) for length in lengths)
+    assert lengths[-1] == -2
+    assert axes[0, 0].get_yticklabels()[-1].get_text() == "player 0"
+    colours = {(bar.get_width() > 0, bar.get_facecolor()) for bar in bars}
+    assert len(colours) == 2  # one for, one against
+
+
+def test_few_players_are_all_shown() -> None:
+    figure = plot_bars(torch.tensor([[[1.0, -2.0]]]), ["age", "income"], labels=["x"], titles=["a"])
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["age", "income"]

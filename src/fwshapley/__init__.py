@@ -8,9 +8,8 @@ from fwshapley.players import Players, grid, groups, segments
 from fwshapley.results import Attribution
 from fwshapley.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
 from fwshapley.training import Budget, Recipe
+from fwshapley.version import __version__
 from fwshapley.weights import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
-
-__version__ = "0.1.0"
 
 __all__ = [
     "FEASIBLE_SET",
@@ -28,6 +27,7 @@ __all__ = [
     "Shapley",
     "Surrogate",
     "TableSurrogate",
+    "__version__",
     "exact_values",
     "exact_wls_values",
     "games",

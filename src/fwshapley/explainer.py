@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -35,6 +34,7 @@ from fwshapley.results import Attribution
 from fwshapley.saving import load_fitted, save_fitted
 from fwshapley.surrogate import Augment, Fidelity, Removal, as_columns, check_removal
 from fwshapley.training import Budget, History, Recipe
+from fwshapley.version import __version__
 from fwshapley.weights import Kernel as KernelKind
 from fwshapley.weights import Semivalue, Shapley, check_semivalue
 
@@ -55,7 +55,8 @@ class FeatureExplainer:
         players: what is credited: `grid`, `segments` or `groups`; None is one player per column of a table.
         surrogate: "auto" trains one: a copy of an image model, a fresh perceptron for tables. A module is trained in
             place of that copy. A `Surrogate` is used as it is. None explains the model itself on filled inputs.
-        objective: "multilinear" learns every weighting at once, "kernel" the one given by `weights`.
+        objective: "multilinear" learns every weighting at once, "kernel" the one given by `weights`; or one of the
+            objectives of `fwshapley.objective` with options of its own.
         weights: for objective="kernel", the semivalue to learn.
         output: what a coalition is worth: class "probability", its "logit" (log odds), or "raw" outputs.
         network: "auto" (an encoder started from the surrogate; a perceptron for tables), "unet" (the paper's), "slim"
@@ -83,7 +84,7 @@ class FeatureExplainer:
         players: Players | None = None,
         *,
         surrogate: nn.Module | Literal["auto"] | None = "auto",
-        objective: ObjectiveName = "multilinear",
+        objective: ObjectiveName | Objective = "multilinear",
         weights: Semivalue | None = None,
         output: Output = "probability",
         network: MakeNetwork | NetworkName = "auto",
@@ -94,28 +95,26 @@ class FeatureExplainer:
         device: str | torch.device = "auto",
         seed: int = 0,
     ) -> None:
-        check_choice("objective", objective, get_args(ObjectiveName))
         check_choice("output", output, get_args(Output))
         check_choice("kernel", kernel, get_args(KernelKind))
         check_choice("constraint", constraint, get_args(SumConstraint))
         if not isinstance(model, nn.Module):
             raise TypeError(f"model must be a torch module, got {type(model).__name__}")
-        if (objective == "kernel") != (weights is not None):
-            raise ValueError("objective='kernel' learns one weighting and needs weights=...; 'multilinear' learns all")
+        if isinstance(surrogate, str):
+            check_choice("surrogate", surrogate, ("auto",))
         if not callable(network):
             check_choice("network", network, get_args(NetworkName))
         self.model, self.surrogate, self.output, self.network = model, surrogate, output, network
         self.device = choose_device(device)
         self.players = None if players is None else players.to(self.device)
-        self.objective: Objective = (
-            Multilinear() if weights is None else Kernel(check_semivalue(weights), kernel, constraint)
-        )
+        self.objective = _choose_objective(objective, weights, kernel, constraint)
         self.removal: Removal = check_removal(removal)
         self.output_names = None if output_names is None else tuple(output_names)
         self.seed = check_whole("seed", seed, minimum=0)
         self.histories: dict[str, History] = {}
         self.fidelity: Fidelity | None = None
         self._fitted: Fitted | None = None
+        self._quick: Callable[[Tensor], Tensor] | None = None
         self._example_shape: tuple[int, ...] = ()
 
     def fit(
@@ -125,8 +124,8 @@ class FeatureExplainer:
         *,
         budget: Budget = DEFAULT_BUDGET,
         batch_size: int = 64,
-        masks: int = 32,
-        learning_rate: float = 1e-3,
+        masks: int = 16,
+        learning_rate: float = 3e-3,
         augment: Augment | None = None,
         compiled: bool = False,
         checkpoints: str | os.PathLike[str] | None = None,
@@ -138,7 +137,7 @@ class FeatureExplainer:
         Args:
             x_train: inputs; no labels are needed.
             x_valid: other inputs, to select and stop by; by default a tenth of x_train is held out, at most 512.
-            budget: seconds or steps; a surrogate to be trained takes 40 % of it.
+            budget: seconds or steps; a surrogate to be trained takes 30 % of it.
             batch_size: inputs a step.
             masks: coalitions of each of them, at least 2.
             learning_rate: its peak.
@@ -155,11 +154,12 @@ class FeatureExplainer:
         plan = Plan(budget, recipe, check_whole("masks", masks, minimum=2), augment, folder, resume, progress)
         x = self._check_inputs(x_train)
         x, valid = self._hold_out(x) if x_valid is None else (x, self._check_inputs(x_valid))
-        self._fitted = self._fit(x, valid, plan)
+        self._fitted, self._quick = self._fit(x, valid, plan), None
         return self
 
     def _fit(self, x: Tensor, valid: Tensor, plan: Plan) -> Fitted:
         players = self._known_players(x)
+        players.check(valid)
         model = copy.deepcopy(self.model).to(self.device).eval().requires_grad_(requires_grad=False)
         self._check_outputs(model, x[:64].to(self.device))
         surrogate, history, self.fidelity = fit_surrogate(
@@ -243,7 +243,7 @@ class FeatureExplainer:
     ) -> tuple[Float[Tensor, "weights batch players outputs"], Int[Tensor, "batch outputs"]]:
         """Values of a batch, and the numbers of the outputs they are of."""
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            out = fitted.network(x)
+            out = (self._quick or fitted.network)(x)
         values = fitted.objective.read(out.float(), weights)
         if total == "efficient" or isinstance(outputs, str):
             everyone = fitted.masked.ends(x)[:, 1]
@@ -253,6 +253,14 @@ class FeatureExplainer:
                 outputs = everyone.argmax(1, keepdim=True)
         numbers = outputs.to(self.device)
         return values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1)), numbers
+
+    def compile(self) -> Self:
+        """Compile the explaining network, for the least latency; the first call with each batch size is slow then.
+
+        On a GPU whole passes are replayed as CUDA graphs. Results may differ in the last bits.
+        """
+        self._quick = torch.compile(self._require_fitted().network, mode="reduce-overhead")
+        return self
 
     def game(self, x: Array) -> PredictionGame:
         """Return the game of one input that is being explained, so that anything can be audited."""
@@ -296,13 +304,14 @@ class FeatureExplainer:
         x = self._check_inputs(x_train)
         players = self._known_players(x)
         x, valid = self._hold_out(x) if x_valid is None else (x, self._check_inputs(x_valid))
+        players.check(valid)
         few = x[:MOST_HELD_OUT].to(self.device)
         channels = fitted.objective.maps * len(fitted.base)
         student = make_network(network, fitted.masked.surrogate, players, few, channels, seed=self.seed)
         plan = Plan(budget, Recipe(batch_size, learning_rate, compiled=compiled), 2, augment, None, False, progress)
         history = fit_student(student, fitted.network, x, valid, device=self.device, seed=self.seed, plan=plan)
         taught = copy.copy(self)
-        taught.network = network
+        taught.network, taught._quick = network, None  # noqa: SLF001 - its own kind
         taught.histories = self.histories | {"student": history}
         taught._fitted = replace(fitted, network=student.requires_grad_(requires_grad=False))  # noqa: SLF001 - its own kind
         return taught
@@ -345,15 +354,25 @@ class FeatureExplainer:
         loaded.network = network or facts["network"]
         loaded.output_names = None if facts["output_names"] is None else tuple(facts["output_names"])
         loaded.histories = {name: History.from_facts(each) for name, each in facts["histories"].items()}
-        loaded.fidelity = None if facts["fidelity"] is None else Fidelity(**facts["fidelity"])
+        loaded.fidelity = None if facts["fidelity"] is None else Fidelity.from_facts(facts["fidelity"])
         loaded.objective, loaded._fitted, loaded._example_shape = fitted.objective, fitted, tuple(facts["example"])
         return loaded
+
+    @property
+    def fitted_surrogate(self) -> nn.Module:
+        """What the game asks: a module on (inputs, coalitions)."""
+        return self._require_fitted().masked.surrogate
+
+    @property
+    def fitted_network(self) -> nn.Module:
+        """What explains: a module from inputs to (batch, players, channels)."""
+        return self._require_fitted().network
 
     @property
     def provenance(self) -> dict[str, Any]:
         """How the explainer came about, as JSON holds it."""
         return {
-            "fwshapley": version("fwshapley"),
+            "fwshapley": __version__,
             "torch": torch.__version__,
             "output": self.output,
             "objective": type(self.objective).__name__.lower(),
@@ -441,7 +460,7 @@ class FeatureExplainer:
         """Numbers of the outputs of each input, chunk by chunk."""
         if isinstance(outputs, str):
             check_choice("outputs", outputs, ("all", "predicted"))
-        if outputs == "predicted":
+        if isinstance(outputs, str) and outputs == "predicted":
             if self.output == "raw":
                 raise ValueError("raw outputs are no classes, so none is predicted; name the outputs, e.g. outputs=[0]")
             return ["predicted"] * math.ceil(batch / chunk)
@@ -456,6 +475,17 @@ class FeatureExplainer:
 
     def _names(self, count: int) -> tuple[str, ...]:
         return self.output_names or tuple(f"output {number}" for number in range(count))
+
+
+def _choose_objective(
+    objective: ObjectiveName | Objective, weights: Semivalue | None, kernel: KernelKind, constraint: SumConstraint
+) -> Objective:
+    if isinstance(objective, (Multilinear, Kernel)) and weights is None:
+        return objective
+    check_choice("objective", objective, get_args(ObjectiveName))
+    if (objective == "kernel") != (weights is not None):
+        raise ValueError("objective='kernel' learns one weighting and needs weights=...; 'multilinear' learns all")
+    return Multilinear() if weights is None else Kernel(check_semivalue(weights), kernel, constraint)
 
 
 class _Missing(nn.Module):

@@ -38,7 +38,7 @@ MakeNetwork = Callable[[int], nn.Module]
 """Makes a network from inputs to (batch, players, channels), given the number of channels."""
 
 UNET_WIDTHS: Mapping[NetworkName, int] = {"unet": 64, "slim": 32}
-SURROGATE_SHARE = 0.4
+SURROGATE_SHARE = 0.3
 VALIDATION_INPUTS, VALIDATION_MASKS = 512, 32
 
 

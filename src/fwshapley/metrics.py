@@ -47,6 +47,13 @@ def area(curve: Float[Tensor, " points"], share: float = 1.0) -> float:
     return float(torch.trapezoid(curve[:points], dx=1 / (points - 1)))
 
 
+def skill(area_of_interest: float, *, random: float, best: float) -> float:
+    """Where an area lies between that of random orders (0) and that of the best known ones (1)."""
+    if random == best:
+        raise ValueError(f"random and best areas are both {best:g}: there is nothing to tell skill by")
+    return (area_of_interest - random) / (best - random)
+
+
 @dataclass(frozen=True)
 class Agreement:
     """Agreement of estimates with reference values, both centred over players.

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -32,7 +32,6 @@ SumConstraint = Literal["normalise", "penalty", "none"]
 BASIS = HatBasis()
 PILOT_INPUTS, PILOT_MASKS = 128, 16
 SMALLEST_LEVEL = 1e-12
-POWER = 0.5
 SMALLEST_T = 1e-4
 
 
@@ -48,6 +47,7 @@ class Sample(NamedTuple):
     """Worth of nobody and everyone, for the kernel objective."""
 
 
+@runtime_checkable
 class Objective(Protocol):
     """What a network learns, and how its output is read."""
 
@@ -57,7 +57,7 @@ class Objective(Protocol):
         ...
 
     def calibrate(self, masked: MaskedModel, x: Float[Tensor, "rows ..."], generator: torch.Generator) -> Self:
-        """Return the objective in units of these inputs' games, so that the empty explanation has loss 1."""
+        """Return the objective in units of these inputs' games, so that the empty explanation has a loss of about 1."""
         ...
 
     def sample(
@@ -81,17 +81,19 @@ class Objective(Protocol):
 class Multilinear:
     """Every weighting at once: psi(t) for t in (0, 1), where weightings are mixtures over t.
 
-    The variance of a game differs by orders of magnitude between small and large t, and so would the loss. Each t
-    counts in units of the loss that the empty explanation has there, `level`; and the network's coefficients are in
-    units of what a player's value may be at most under it.
+    The variance of a game differs by orders of magnitude between small and large t, and so would the loss. It is
+    divided by a power of the loss that the empty explanation has at this t, the `level`; and the network's
+    coefficients are in units that follow from the level, so that they are of one size for every t and every game.
 
     Attributes:
         basis: functions of t.
+        evenness: that power; at 0 small t make up nearly all of the loss, at 1 every t counts the same.
         level: loss of the empty explanation at the knots of the basis, summed over outputs.
         unit: of the coefficients at the knots.
     """
 
     basis: HatBasis = BASIS
+    evenness: float = 0.5
     level: tuple[float, ...] | None = None
     unit: tuple[float, ...] | None = None
 
@@ -122,12 +124,13 @@ class Multilinear:
         return _ask(masked, shard.of(x), shard.of(coalitions), shard.of(t))
 
     def loss(self, out: Float[Tensor, "batch players channels"], sample: Sample) -> Float[Tensor, " batch"]:
-        """Squared error at each input's t, up to a constant, in units of the level there."""
+        """Squared error at each input's t, up to a constant, in units that follow from the level there."""
         assert sample.t is not None  # noqa: S101 - of this objective's own making
         at = self.basis(sample.t).to(out.dtype)
         psi = torch.einsum("bnjo,bj->bno", self._coefficients(out), at * self._units(out))
         log_level = torch.tensor(self.level or (1.0,) * self.maps, device=out.device, dtype=out.dtype).log()
-        return multilinear_loss(psi, sample.worth, sample.coalitions, sample.t) / (POWER * (at @ log_level)).exp()
+        log_scale = self.evenness * (at @ log_level) + (1 - self.evenness) * log_level.mean()
+        return multilinear_loss(psi, sample.worth, sample.coalitions, sample.t) / log_scale.exp()
 
     def read(
         self, out: Float[Tensor, "batch players channels"], weights: Sequence[Semivalue]

@@ -59,9 +59,9 @@ def plot_heat_maps(
     for row, (image, label) in enumerate(zip(images, labels, strict=True)):
         _draw_image(axes[row, 0], image, label)
         for column, title in enumerate(titles):
-            heat, cell = maps[column, row], axes[row, 1 + column]
+            heat, cell = maps[column, row].numpy(), axes[row, 1 + column]
             _draw_image(cell, image.mean(0, keepdim=True), "")
-            limit = float(heat.abs().max()) or 1.0
+            limit = float(np.abs(heat).max()) or 1.0
             cell.imshow(heat, cmap="RdBu_r", vmin=-limit, vmax=limit, alpha=0.8, interpolation="nearest")
             if not row:
                 cell.set_title(title, fontsize="small")
@@ -81,7 +81,7 @@ def plot_bars(
             first = value.abs().argsort(descending=True)[:shown].flip(0)
             cell.barh(
                 [names[player] for player in first.tolist()],
-                value[first],
+                value[first].numpy(),
                 color=[COLOURS[1] if amount > 0 else COLOURS[0] for amount in value[first].tolist()],
             )
             cell.axvline(0, color="grey", linewidth=0.8)
@@ -94,7 +94,7 @@ def plot_bars(
 def _draw_image(axes: Axes, image: Float[Tensor, "channels height width"], label: str) -> None:
     low, high = image.aminmax()
     scaled = ((image - low) / (high - low).clamp(min=1e-12)).permute(1, 2, 0)
-    axes.imshow(scaled if scaled.shape[2] == RGB else scaled.mean(2), cmap="gray")
+    axes.imshow((scaled if scaled.shape[2] == RGB else scaled.mean(2)).numpy(), cmap="gray")
     axes.set_ylabel(label, fontsize="small")
     axes.set_xticks([])
     axes.set_yticks([])

@@ -85,7 +85,12 @@ def _make_objective(facts: dict[str, Any]) -> Objective:
     name = facts.pop("name")
     if name == "kernel":
         return Kernel(**facts | {"weights": Semivalue.from_json(facts["weights"])})
-    return Multilinear(HatBasis(**facts["basis"]), level=tuple(facts["level"]), unit=tuple(facts["unit"]))
+    return Multilinear(
+        HatBasis(**facts["basis"]),
+        evenness=facts["evenness"],
+        level=tuple(facts["level"]),
+        unit=tuple(facts["unit"]),
+    )
 
 
 def _surrogate_facts(surrogate: nn.Module) -> dict[str, Any]:

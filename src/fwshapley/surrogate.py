@@ -6,10 +6,11 @@ sizes uniform on 0..n. Its limit is the model's mean prediction given what is se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -119,7 +120,7 @@ def make_fill(removal: Removal, x: Float[Tensor, "rows ..."]) -> Float[Tensor, "
     if isinstance(removal, Tensor):
         fill = removal.to(x.device, x.dtype)
         fill = fill if fill.ndim == x.ndim else fill[None]
-        if fill.shape[1:] != x.shape[1:]:
+        if fill.shape[1:] != x.shape[1:] or not len(fill):
             raise ValueError(
                 f"removal must be a baseline {tuple(x.shape[1:])} or background data (rows, *{tuple(x.shape[1:])}), "
                 f"got {tuple(removal.shape)}"
@@ -154,16 +155,16 @@ def train_surrogate(
     """
     device = device_of(surrogate)
     surrogate.requires_grad_(requires_grad=True)
-    targets = None if augment else predict(model, x, output)
+    targets = None if augment else predict(model, x, output).to(device)
     x_valid = x_valid.to(device)
-    valid_targets = predict(model, x_valid, output)
+    valid_targets = predict(model, x_valid, output).to(device)
     valid_coalitions = _draw_any_size(len(x_valid), n_players, torch.Generator(device).manual_seed(seed))
 
     def loss(module: nn.Module, batch: Batch) -> Tensor:
         coalitions = batch.shard.of(_draw_any_size(len(batch.rows), n_players, batch.generator))
         inputs = batch.shard.of(take(x, batch, augment))
-        target = predict(model, inputs, output) if targets is None else targets[batch.shard.of(batch.rows)]
-        return divergence(module(inputs, coalitions), target, output).mean()
+        known = predict(model, inputs, output).to(device) if targets is None else targets[batch.shard.of(batch.rows)]
+        return divergence(module(inputs, coalitions), known, output).mean()
 
     def validate(module: nn.Module) -> float:
         out = answer(module, x_valid, valid_coalitions)
@@ -194,8 +195,8 @@ def take(x: Float[Tensor, "rows ..."], batch: Batch, augment: Augment | None) ->
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Where the parameters of a module are."""
-    return next(module.parameters()).device
+    """Where the parameters of a module are, or its buffers; one that has neither is asked on the CPU."""
+    return next((each.device for each in chain(module.parameters(), module.buffers())), torch.device("cpu"))
 
 
 def divergence(
@@ -241,6 +242,11 @@ class Fidelity:
     agreement: float | None
     prior_distance: float
 
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Fidelity:
+        """Return what was saved as JSON."""
+        return cls(**{**facts, "divergence": tuple(facts["divergence"])})
+
 
 def measure_fidelity(
     surrogate: nn.Module, model: nn.Module, x: Float[Tensor, "rows ..."], *, n_players: int, output: Output, seed: int
@@ -248,7 +254,7 @@ def measure_fidelity(
     """Measure on held-out inputs, one coalition per input and decile."""
     x = x.to(device_of(surrogate))
     rows, generator = len(x), torch.Generator(x.device).manual_seed(seed)
-    target = predict(model, x, output)
+    target = predict(model, x, output).to(x.device)
     deciles = []
     for decile in range(DECILES):
         share = (decile + torch.rand(rows, generator=generator, device=x.device)) / DECILES

@@ -235,7 +235,8 @@ class _Run:
         validate: Callable[[nn.Module], float] | None,
         description: str,
     ) -> None:
-        AcceleratorState._reset_state()  # noqa: SLF001 - one process may train on several devices, one after the other
+        # One process may train on several devices, one after the other; several share the group they are in.
+        AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())  # noqa: SLF001
         self.accelerator = Accelerator(
             cpu=device.type == "cpu", mixed_precision="bf16" if device.type == "cuda" else "no"
         )

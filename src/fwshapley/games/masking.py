@@ -43,7 +43,7 @@ class MaskedModel:
     ) -> Float[Tensor, "batch masks outputs"]:
         """Worth of several coalitions of each input; nothing is differentiated or trained."""
         batch, masks = coalitions.shape[:2]
-        pieces = math.ceil(batch * masks * x[0].numel() / MOST_ELEMENTS)
+        pieces = max(1, math.ceil(batch * masks * x[0].numel() / MOST_ELEMENTS))
         rows = torch.arange(batch, device=x.device).repeat_interleave(masks)
         shown = zip(rows.tensor_split(pieces), coalitions.flatten(0, 1).tensor_split(pieces), strict=True)
         with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import partial
 from typing import Self
 
@@ -63,7 +64,9 @@ class FeatureTaps(nn.Module):
         with torch.enable_grad():
             reached = sum(found.float().sum() for found in self(example))
             parameters = list(self.surrogate.parameters())
-            gradients = torch.autograd.grad(reached, parameters, allow_unused=True)
+            gradients: Sequence[Tensor | None] = [None] * len(parameters)
+            if isinstance(reached, Tensor) and reached.requires_grad:  # not so for mere averages of the image
+                gradients = torch.autograd.grad(reached, parameters, allow_unused=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.requires_grad_(gradient is not None)
         for module in self.surrogate.modules():
@@ -142,6 +145,7 @@ class ImageNetwork(nn.Module):
 def _keep(maps: dict[str, Tensor], name: str, _module: nn.Module, _inputs: object, out: object) -> None:
     """Forward hook; a partial of it, unlike a closure, is copied together with the maps it fills."""
     if isinstance(out, Tensor) and out.ndim == MAP_DIMENSIONS:
+        maps.pop(name, None)  # a module that is used again counts as of its last use
         maps[name] = out
 
 

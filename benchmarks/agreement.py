@@ -1,0 +1,263 @@
+"""How well one network explains a ResNet-18 on CIFAR-10, under nine weightings: agreement with long-run references.
+
+The game is the surrogate's, 256 players of 2 x 2 pixels. Each run trains an explainer for some minutes of GPU time; the
+predicted class of 32 test images is held against least-squares references (two halves of 16,384 calls each, whose
+agreement gives the ceiling), and 1000 test images are judged by inclusion and exclusion, by a second surrogate that no
+explainer has seen and by the model on zero-masked images.
+
+    python benchmarks/agreement.py --data cifar10.npz --work /tmp/agreement --runs "2 minutes" "5 minutes"
+    python benchmarks/agreement.py --smoke --out build --figures build
+
+What an earlier call left in the work folder (models, references, runs) is taken up, not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import cifar
+import fwshapley as fw
+from fwshapley.games.masking import Output
+from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
+from fwshapley.objective import Multilinear
+from fwshapley.plots import COLOURS, new_figure
+from record import record
+
+IMAGES, JUDGED = 32, 1000
+CALLS = 16_384
+CURVE_STEPS = 16
+FIRST_QUARTER = 0.25
+
+RUNS: Mapping[str, Mapping[str, Any]] = {
+    "2 minutes": {"seconds": 120},
+    "2 minutes, uneven": {"seconds": 120, "objective": Multilinear(evenness=0)},
+    "2 minutes, log odds": {"seconds": 120, "output": "logit"},
+    "2 minutes, UNet": {"seconds": 120, "network": "unet"},
+    "2 minutes, FastSHAP": {"seconds": 120, "network": "unet", "objective": "kernel", "weights": fw.Shapley()},
+    "5 minutes": {"seconds": 300},
+    "10 minutes": {"seconds": 600},
+}
+
+
+def main() -> None:
+    """Train, judge, print, draw, record."""
+    arguments = parse()
+    if arguments.draw:
+        recorded = json.loads((arguments.out / "agreement.json").read_text())
+        draw(recorded["results"]["runs"]).savefig(arguments.figures / "agreement.png")
+        return
+    started = time.perf_counter()
+    device = torch.device(arguments.device)
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
+    with tempfile.TemporaryDirectory() as temporary:
+        work = arguments.work or Path(temporary)
+        work.mkdir(parents=True, exist_ok=True)
+        setting = cifar.prepare(arguments.data, device, work)
+        print(json.dumps(setting.facts), flush=True)
+        for name in arguments.runs:
+            run_once(name, setting, work, smoke=arguments.smoke)
+        runs = {name: json.loads(path.read_text()) for name in RUNS if (path := work / f"{name}.json").exists()}
+    results = {"setting": setting.facts, "images": arguments.images, "calls": 2 * arguments.calls, "runs": runs}
+    record("agreement", results, out=arguments.out, seeds=[0], started=started, packages=["accelerate"])
+    if not arguments.no_figure:
+        draw(runs).savefig(arguments.figures / "agreement.png")
+
+
+def parse() -> argparse.Namespace:
+    """Arguments; a smoke run explains two classes of stripes by a tiny network."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, help="CIFAR-10 as npz")
+    parser.add_argument("--work", type=Path, help="folder for models and references, kept")
+    parser.add_argument("--runs", nargs="+", choices=list(RUNS), default=["2 minutes", "5 minutes", "10 minutes"])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--smoke", action="store_true", help="a minute on made-up images")
+    arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.data, arguments.runs = None, ["2 minutes"]
+    elif arguments.data is None and not arguments.draw:
+        parser.error("--data is needed, or --smoke")
+    arguments.images, arguments.calls = (4, 600) if arguments.smoke else (IMAGES, CALLS)
+    return arguments
+
+
+def run_once(name: str, setting: cifar.Setting, work: Path, *, smoke: bool) -> None:
+    """Train one explainer and write what it is worth to the work folder, with the explainer itself."""
+    path = work / f"{name}.json"
+    if path.exists():
+        return
+    options = dict(RUNS[name])
+    seconds, output = options.pop("seconds"), options.get("output", "probability")
+    budget = fw.Budget(steps=3) if smoke else fw.Budget(seconds=seconds)
+    on_gpu = setting.images.x_train.device.type == "cuda"
+    explainer = fw.FeatureExplainer(setting.model, setting.players, surrogate=setting.surrogate, **options).fit(
+        setting.x_train,
+        setting.x_valid,
+        budget=budget,
+        batch_size=16 if smoke else 128,
+        masks=4 if smoke else 16,
+        learning_rate=2e-3,
+        augment=cifar.augment,
+        compiled=on_gpu,
+        checkpoints=work / name,
+        resume=True,
+        progress=False,
+    )
+    explainer.save(work / f"{name} explainer")
+    history = explainer.histories["explainer"]
+    halves = load_references(setting, work, output, smoke=smoke)
+    results: dict[str, Any] = {
+        "steps": history.steps,
+        "seconds": history.seconds,
+        "validation": history.validation,
+        "agreement": agreements(explainer, setting, halves),
+        "curves": curves(explainer, setting, halves, count=32 if smoke else JUDGED),
+    }
+    path.write_text(json.dumps(results))
+    print(name, json.dumps({key: round(row["pearson"], 3) for key, row in results["agreement"].items()}), flush=True)
+
+
+def load_references(
+    setting: cifar.Setting, work: Path, output: Output, *, smoke: bool
+) -> Float[Tensor, "2 weights images players outputs"]:
+    """Two independent halves of the references of a game, made once."""
+    path = work / f"references of {output}.safetensors"
+    if not path.exists():
+        x = setting.images.x_test[: 4 if smoke else IMAGES]
+        calls = 600 if smoke else CALLS
+        halves = [cifar.references(setting, x, output, calls, seed) for seed in (1, 2)]
+        save_file({"halves": torch.stack(halves).cpu().contiguous()}, path)
+    return load_file(path)["halves"]
+
+
+def weightings(explainer: fw.FeatureExplainer) -> list[fw.Semivalue]:
+    """All nine, or the one that it has learnt."""
+    one = getattr(explainer.objective, "weights", None)
+    return [one] if one else list(cifar.WEIGHTS)
+
+
+def agreements(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: Tensor) -> dict[str, dict[str, float]]:
+    """Agreement on the predicted class, by weighting, with the ceiling that the references' halves allow."""
+    x = setting.images.x_test[: halves.shape[2]]
+    predicted = setting.model(x).argmax(1, keepdim=True)
+    several = weightings(explainer)
+    values = explainer.explain(x, weights=several, outputs=predicted).values[..., 0].float().cpu()
+    rows = {}
+    for weights, estimate in zip(several, values, strict=True):
+        first, second = pick(halves[:, cifar.WEIGHTS.index(weights)], predicted)
+        between = measure_agreement(first, second).pearson
+        found = asdict(measure_agreement(estimate, (first + second) / 2))
+        rows[str(weights)] = found | {"ceiling": math.sqrt(max(2 * between / (1 + between), 0.0))}
+    return rows
+
+
+def pick(
+    values: Float[Tensor, "halves images players outputs"], predicted: Int[Tensor, "images 1"]
+) -> Float[Tensor, "halves images players"]:
+    """Values of each image's predicted class."""
+    index = predicted.cpu()[None, :, None].expand(*values.shape[:3], 1)
+    return values.gather(-1, index)[..., 0]
+
+
+def curves(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: Tensor, count: int) -> dict[str, Any]:
+    """Areas of inclusion and exclusion by both evaluators; skill is relative to the references' own orders."""
+    x = setting.images.x_test[:count]
+    labels = setting.model(x).argmax(1)
+    several = weightings(explainer)
+    values = explainer.explain(x, weights=several, outputs=labels[:, None]).values[..., 0]
+    found = {str(weights): judge(setting, x, each, labels) for weights, each in zip(several, values, strict=True)}
+    shuffled = torch.rand(values[0].shape, generator=torch.Generator().manual_seed(0)).to(x.device)
+    few = halves.shape[2]
+    best = {
+        str(weights): judge(
+            setting,
+            x[:few],
+            pick(halves[:, cifar.WEIGHTS.index(weights)], labels[:few, None]).mean(0).to(x.device),
+            labels[:few],
+        )
+        for weights in several
+    }
+    on_few = {
+        str(weights): judge(setting, x[:few], each[:few], labels[:few])
+        for weights, each in zip(several, values, strict=True)
+    }
+    random_on_few = judge(setting, x[:few], shuffled[:few], labels[:few])
+    skills = {
+        name: {
+            key: skill(row[key], random=random_on_few[key], best=best[name][key])
+            for key in row
+            if random_on_few[key] != best[name][key]
+        }
+        for name, row in on_few.items()
+    }
+    return {"areas": found, "random": judge(setting, x, shuffled, labels), "skill": skills}
+
+
+def judge(setting: cifar.Setting, x: Tensor, values: Tensor, labels: Tensor) -> dict[str, float]:
+    """Areas under the curves of some images."""
+    zero_masked = fw.Surrogate(setting.model, setting.players, torch.zeros(1, 1, 1, 1, device=x.device))
+    found = {}
+    for name, evaluator in (("second surrogate", setting.judge), ("zero-masked model", zero_masked)):
+        for kind, curve in (("inclusion", inclusion_curve), ("exclusion", exclusion_curve)):
+            drawn = curve(quickly(evaluator), x, values, labels, steps=CURVE_STEPS)
+            found[f"{kind}, {name}"] = area(drawn)
+            found[f"{kind}, {name}, first quarter"] = area(drawn, FIRST_QUARTER)
+    return found
+
+
+def quickly(evaluator: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Without gradients, in bf16 on a GPU."""
+
+    def ask(x: Tensor, coalitions: Tensor) -> Tensor:
+        with torch.no_grad(), torch.autocast(x.device.type, torch.bfloat16, enabled=x.device.type == "cuda"):
+            return evaluator(x, coalitions).float()
+
+    return ask
+
+
+def draw(runs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Correlation by weighting, a line per run, below the references' ceiling."""
+    figure = new_figure(width=8, height=4)
+    axes = figure.subplots()
+    names = sorted(map(str, cifar.WEIGHTS), key=_emphasis)
+    whole = [row for row in runs.values() if len(row["agreement"]) == len(names)]
+    if whole:
+        ceiling = [whole[0]["agreement"][name]["ceiling"] for name in names]
+        axes.plot(names, ceiling, color="grey", linestyle="--", label="ceiling of the references")
+    for (run, row), colour in zip(runs.items(), COLOURS, strict=False):
+        known = [name for name in names if name in row["agreement"]]
+        axes.plot(known, [row["agreement"][name]["pearson"] for name in known], "o-", color=colour, label=run)
+    axes.set_ylim(0, 1)
+    axes.set_ylabel("Pearson correlation with the reference")
+    axes.set_xlabel("weighting, from small coalitions to large ones")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, alpha=0.25)
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _emphasis(name: str) -> float:
+    """Place of a weighting between small coalitions and large ones."""
+    weights = next(each for each in cifar.WEIGHTS if str(each) == name)
+    return math.log(weights.beta / weights.alpha)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+"""CIFAR-10 for the benchmarks: data, a ResNet-18 and its surrogates, and long-run references of its games."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from safetensors.torch import load_model, save_model
+from torch import Tensor, nn
+from torch.nn import functional
+
+import fwshapley as fw
+from fwshapley.games.masking import MaskedModel, Output
+
+MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+CLASSES = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+SIDE = 32
+VALIDATION = 1024
+SMOKE_IMAGES, SMOKE_VALIDATION = 160, 32
+WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
+
+
+class Images(NamedTuple):
+    """Standardised images and their classes."""
+
+    x_train: Float[Tensor, "train 3 32 32"]
+    y_train: Int[Tensor, " train"]
+    x_test: Float[Tensor, "test 3 32 32"]
+    y_test: Int[Tensor, " test"]
+
+
+def load(path: Path, device: torch.device) -> Images:
+    """Read an npz file of arrays, or of labels and mosaics of encoded images."""
+    packed = np.load(path, allow_pickle=False)
+    arrays = []
+    for split in ("train", "test"):
+        x = packed[f"x_{split}"] if f"x_{split}" in packed else _decode(packed, split)
+        arrays += [
+            _standardise(torch.from_numpy(x).to(device)),
+            torch.from_numpy(packed[f"y_{split}"]).to(device).long(),
+        ]
+    return Images(*arrays)
+
+
+def stripes(count: int, device: torch.device) -> Images:
+    """Return two classes of noisy stripes, where a smoke run needs something to learn."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(0, 2, (count + 64,), generator=generator)
+    wave = torch.sin(torch.arange(SIDE) / 2.0)
+    across = wave[None, :, None].expand(1, SIDE, SIDE)
+    pattern = torch.where(y[:, None, None, None] == 1, across, across.mT)
+    x = pattern + 0.5 * torch.randn(len(y), 3, SIDE, SIDE, generator=generator)
+    x, y = x.to(device), y.to(device)
+    return Images(x[:count], y[:count], x[count:], y[count:])
+
+
+class ResNet(nn.Module):
+    """ResNet-18 for 32 x 32 images (He et al., 2016): eight blocks of two convolutions."""
+
+    def __init__(self, classes: int = 10, width: int = 64) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        blocks, before = [], width
+        for stage in range(4):
+            after = width << stage
+            blocks += [_Block(before, after, stride=2 if stage else 1), _Block(after, after, stride=1)]
+            before = after
+        self.blocks = nn.Sequential(*blocks)
+        self.head = nn.Linear(before, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of the classes."""
+        out: Tensor = self.head(self.blocks(self.stem(x)).mean((2, 3)))
+        return out
+
+
+class _Block(nn.Module):
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.inside = nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, padding=1, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+            nn.Conv2d(after, after, 3, padding=1, bias=False),
+            nn.BatchNorm2d(after),
+        )
+        same = stride == 1 and before == after
+        self.beside = (
+            nn.Identity()
+            if same
+            else nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+        )
+        self.after = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.after(self.inside(x) + self.beside(x))
+        return out
+
+
+def augment(x: Float[Tensor, "batch 3 32 32"], generator: torch.Generator) -> Float[Tensor, "batch 3 32 32"]:
+    """Shift by up to four pixels and flip, at random."""
+    batch, device = len(x), x.device
+    flipped = torch.rand(batch, generator=generator, device=device) < 1 / 2
+    x = torch.where(flipped[:, None, None, None], x.flip(3), x)
+    down, right = torch.randint(0, 9, (2, batch), generator=generator, device=device)
+    pixels, images = torch.arange(SIDE, device=device), torch.arange(batch, device=device)[:, None, None]
+    padded = functional.pad(x, (4, 4, 4, 4)).permute(0, 2, 3, 1)
+    cropped = padded[images, (down[:, None] + pixels)[:, :, None], (right[:, None] + pixels)[:, None, :]]
+    return cropped.permute(0, 3, 1, 2)  # channels last in memory
+
+
+def train_model(model: nn.Module, images: Images, epochs: int, batch: int, seed: int = 0) -> nn.Module:
+    """Train in place, from scratch: SGD with Nesterov momentum, one cycle, label smoothing."""
+    device = images.x_train.device
+    compiled = torch.compile(model) if device.type == "cuda" else model
+    generator = torch.Generator(device).manual_seed(seed)
+    steps = len(images.x_train) // batch
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.4, momentum=0.9, nesterov=True, weight_decay=5e-4)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.4, total_steps=epochs * steps, pct_start=0.2)
+    for _ in range(epochs):
+        order = torch.randperm(len(images.x_train), generator=generator, device=device)
+        for rows in order[: steps * batch].split(batch):
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                logits = compiled(augment(images.x_train[rows], generator))
+            loss = functional.cross_entropy(logits.float(), images.y_train[rows], label_smoothing=0.1)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            cycle.step()
+    return model
+
+
+def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    """Share of images whose class a model gets right."""
+    with torch.no_grad(), torch.autocast(x.device.type, torch.bfloat16, enabled=x.device.type == "cuda"):
+        return float(torch.cat([model(part).argmax(1) for part in x.split(1000)]).eq(y).double().mean())
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is explained, and by what it is judged.
+
+    Attributes:
+        images: data; the last of the training images are for validation.
+        model: the ResNet-18.
+        surrogate: started from the model; its game is explained.
+        judge: a second surrogate, of another seed and started afresh, which no explainer ever sees.
+        players: 2 x 2 pixels each.
+        facts: accuracy and fidelity.
+        validation: number of images for validation.
+    """
+
+    images: Images
+    model: nn.Module
+    surrogate: fw.Surrogate
+    judge: fw.Surrogate
+    players: fw.Players
+    facts: dict[str, Any]
+    validation: int
+
+    @property
+    def x_train(self) -> Tensor:
+        """Images to train explainers on."""
+        return self.images.x_train[: -self.validation]
+
+    @property
+    def x_valid(self) -> Tensor:
+        """Images to select by."""
+        return self.images.x_train[-self.validation :]
+
+
+def prepare(data: Path | None, device: torch.device, work: Path) -> Setting:
+    """Train model and surrogates, or take up what an earlier call left in the work folder. No data: a smoke run."""
+    smoke = data is None
+    images = load(data, device) if data else stripes(SMOKE_IMAGES, device)
+    validation = VALIDATION if data else SMOKE_VALIDATION
+    players = fw.grid(SIDE, SIDE, patch=2).to(device)
+    width, epochs, batch = (8, 4, 32) if smoke else (64, 24, 512)
+    steps = 3 if smoke else 20 * (len(images.x_train) - validation) // batch
+    facts: dict[str, Any] = {}
+
+    def kept(name: str, make: Callable[[], nn.Module], train: Callable[[nn.Module], nn.Module]) -> nn.Module:
+        path, started = work / f"{name}.safetensors", time.perf_counter()
+        module = make().to(device)
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
+        if path.exists():
+            load_model(module, path)
+        else:
+            train(module)
+            save_model(module, str(path))
+            print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+        return module.eval().requires_grad_(requires_grad=False)
+
+    def teach(seed: int) -> Callable[[nn.Module], nn.Module]:
+        def train(module: nn.Module) -> nn.Module:
+            recipe = fw.Recipe(batch, learning_rate=2e-3, compiled=device.type == "cuda", patience=99)
+            x = images.x_train
+            fw.train_surrogate(
+                module,
+                model,
+                x[:-validation],
+                x[-validation:],
+                n_players=players.n_players,
+                output="probability",
+                budget=fw.Budget(steps=steps),
+                seed=seed,
+                recipe=recipe,
+                augment=augment,
+                progress=False,
+            )
+            return module
+
+        return train
+
+    classes, fill = int(images.y_train.max()) + 1, torch.zeros(1, 1, 1, 1)
+    torch.manual_seed(0)
+    model = kept("model", lambda: ResNet(classes, width), lambda module: train_model(module, images, epochs, batch))
+    surrogate = kept("surrogate", lambda: fw.Surrogate(copy.deepcopy(model), players, fill), teach(0))
+    torch.manual_seed(1)
+    judge = kept("judge", lambda: fw.Surrogate(ResNet(classes, width), players, fill), teach(1))
+    facts["accuracy"] = accuracy(model, images.x_test, images.y_test)
+    for name, module in (("surrogate", surrogate), ("judge", judge)):
+        measured = fw.measure_fidelity(
+            module, model, images.x_test[:2048], n_players=players.n_players, output="probability", seed=0
+        )
+        facts[name] = asdict(measured)
+    return Setting(images, model, surrogate, judge, players, facts, validation)  # type: ignore[arg-type] # made above
+
+
+def references(
+    setting: Setting, x: Float[Tensor, "images 3 32 32"], output: Output, calls: int, seed: int
+) -> Float[Tensor, "weights images players outputs"]:
+    """Long-run estimates of all weightings, one least-squares run for all images together."""
+    device, batch = x.device, 64
+    surrogate = torch.compile(setting.surrogate) if device.type == "cuda" else setting.surrogate
+    masked = MaskedModel(cast("nn.Module", surrogate), output, setting.players.n_players, device)
+
+    @dataclass
+    class AllImages:
+        n_players: int = setting.players.n_players
+        device: torch.device = x.device
+
+        def __call__(self, coalitions: Tensor) -> Tensor:
+            missing = -len(coalitions) % batch  # one shape, so that nothing is compiled twice
+            padded = functional.pad(coalitions, (0, 0, 0, missing))
+            worth = [masked(x, part.expand(len(x), -1, -1)).transpose(0, 1).flatten(1) for part in padded.split(batch)]
+            return torch.cat(worth)[: len(coalitions)]
+
+    estimates = [
+        fw.least_squares_values(AllImages(), each, budget=calls, seed=seed, batch_size=2048, progress=False).values
+        for each in WEIGHTS
+    ]
+    return torch.stack(estimates).unflatten(2, (len(x), -1)).transpose(1, 2).float()
+
+
+def _standardise(x: Tensor) -> Tensor:
+    mean, deviation = torch.tensor(MEAN, device=x.device), torch.tensor(DEVIATION, device=x.device)
+    return ((x.float() / 255 - mean) / deviation).permute(0, 3, 1, 2)  # channels last in memory
+
+
+def _decode(packed: np.lib.npyio.NpzFile, split: str) -> np.ndarray:
+    from PIL import Image  # noqa: PLC0415 - only packed files need it
+
+    Image.MAX_IMAGE_PIXELS = None  # mosaics are large on purpose
+    blob, offsets, tiles = packed[f"blob_{split}"], packed[f"offsets_{split}"], []
+    for start, end in itertools.pairwise(offsets):
+        mosaic = np.asarray(Image.open(io.BytesIO(blob[start:end].tobytes())).convert("RGB"))
+        rows, cells = mosaic.shape[0] // SIDE, mosaic.shape[1] // SIDE
+        tiles.append(mosaic.reshape(rows, SIDE, cells, SIDE, 3).transpose(0, 2, 1, 3, 4).reshape(-1, SIDE, SIDE, 3))
+    return np.concatenate(tiles)[: len(packed[f"y_{split}"])]

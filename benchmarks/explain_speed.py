@@ -1,0 +1,196 @@
+"""What an explanation costs: all classes under nine weightings, against one forward pass of the ResNet-18 explained.
+
+Times are medians of repeated calls, in one run: the model's forward pass, `explain` of the explainer, and of a small
+student distilled from it, as they are and compiled. On a GPU also how well the student agrees with its teacher's
+references, with the trained explainer that benchmarks/agreement.py left in the work folder.
+
+    python benchmarks/explain_speed.py --data cifar10.npz --work /tmp/agreement --explainer "5 minutes"
+    python benchmarks/explain_speed.py                      # times alone, untrained networks: enough on a CPU
+    python benchmarks/explain_speed.py --smoke --out build --figures build
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import agreement
+import cifar
+import fwshapley as fw
+from fwshapley.plots import COLOURS, new_figure
+from record import record
+
+BATCHES = (1, 256)
+MANY = 1000
+DISTILLING_SECONDS = 60
+
+
+def main() -> None:
+    """Time, print, draw, record."""
+    arguments = parse()
+    if arguments.draw:
+        for name in ("explain_speed", "explain_speed_cpu"):
+            recorded = json.loads((arguments.out / f"{name}.json").read_text())
+            draw(recorded["results"]["times"]).savefig(arguments.figures / f"{name}.png")
+        return
+    started = time.perf_counter()
+    device = torch.device(arguments.device)
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
+    found: dict[str, Any] = {}
+    if arguments.data:
+        model, teacher, student, x, found["student"] = distilled(arguments, device)
+    else:
+        model, teacher, student, x = untrained(device, width=8 if arguments.smoke else 64)
+    compiled = (False, True) if device.type == "cuda" else (False,)
+    found["times"] = [
+        row
+        for quick in compiled
+        for row in time_all(model, {"explainer": teacher, "student": student}, x, compiled=quick, smoke=arguments.smoke)
+    ]
+    name = "explain_speed" if arguments.smoke or device.type == "cuda" else "explain_speed_cpu"
+    record(name, found, out=arguments.out, seeds=[0], started=started)
+    if not arguments.no_figure:
+        draw(found["times"]).savefig(arguments.figures / f"{name}.png")
+    for row in found["times"]:
+        print(row)
+    print(found.get("student"))
+
+
+def parse() -> argparse.Namespace:
+    """Arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, help="CIFAR-10 as npz; without it, untrained networks are timed")
+    parser.add_argument("--work", type=Path, help="folder that benchmarks/agreement.py worked in")
+    parser.add_argument("--explainer", default="5 minutes", help="which of its runs to distill")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--smoke", action="store_true", help="a few seconds on a narrow network")
+    arguments = parser.parse_args()
+    if arguments.data and not arguments.work:
+        parser.error("--data needs the --work folder of benchmarks/agreement.py")
+    return arguments
+
+
+def distilled(
+    arguments: argparse.Namespace, device: torch.device
+) -> tuple[nn.Module, fw.FeatureExplainer, fw.FeatureExplainer, Tensor, dict[str, Any]]:
+    """Return model, trained explainer, student, images to time on, and how the student compares."""
+    setting = cifar.prepare(arguments.data, device, arguments.work)
+    folder = arguments.work / f"{arguments.explainer} explainer"
+    teacher = fw.FeatureExplainer.load(folder, model=setting.model, device=device)
+    student = teacher.distill(
+        setting.x_train,
+        setting.x_valid,
+        budget=fw.Budget(seconds=DISTILLING_SECONDS),
+        augment=cifar.augment,
+        compiled=device.type == "cuda",
+        progress=False,
+    )
+    halves = agreement.load_references(setting, arguments.work, "probability", smoke=False)
+    rows = {
+        name: agreement.agreements(each, setting, halves) for name, each in (("teacher", teacher), ("student", student))
+    }
+    compared = {weights: {name: rows[name][weights]["pearson"] for name in rows} for weights in rows["teacher"]}
+    sizes = {name: parameters(each) for name, each in (("teacher", teacher), ("student", student))}
+    facts = {"pearson": compared, "parameters": sizes, "seconds": DISTILLING_SECONDS, "explainer": arguments.explainer}
+    return setting.model, teacher, student, setting.images.x_test[:MANY], facts
+
+
+def untrained(device: torch.device, width: int) -> tuple[nn.Module, fw.FeatureExplainer, fw.FeatureExplainer, Tensor]:
+    """Return a model, an explainer, a student and images whose times are those of trained ones."""
+    torch.manual_seed(0)
+    x = torch.randn(MANY, 3, cifar.SIDE, cifar.SIDE, device=device)
+    model = cifar.ResNet(width=width).to(device).eval().requires_grad_(requires_grad=False)
+    players = fw.grid(cifar.SIDE, cifar.SIDE, patch=2)
+    teacher = fw.FeatureExplainer(model, players, surrogate=None, device=device)
+    teacher.fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, masks=2, progress=False)
+    student = teacher.distill(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, progress=False)
+    return model, teacher, student, x
+
+
+def parameters(explainer: fw.FeatureExplainer) -> int:
+    """Size of an explaining network."""
+    return sum(each.numel() for each in explainer.fitted_network.parameters())
+
+
+def time_all(
+    model: nn.Module, explainers: dict[str, fw.FeatureExplainer], x: Tensor, *, compiled: bool, smoke: bool
+) -> list[dict[str, Any]]:
+    """Seconds of the forward pass and of explanations, and their ratio, by batch size; and for many images."""
+    forward = torch.compile(model, mode="reduce-overhead") if compiled else model
+    if compiled:
+        for explainer in explainers.values():
+            explainer.compile()
+    x = x.contiguous(memory_format=torch.channels_last) if x.device.type == "cuda" else x
+
+    def predict(batch: Tensor) -> None:
+        with torch.no_grad(), torch.autocast(x.device.type, torch.bfloat16, enabled=x.device.type == "cuda"):
+            forward(batch)
+
+    rows: list[dict[str, Any]] = []
+    for batch in (1, 8) if smoke else BATCHES:
+        bare = median_seconds(partial(predict, x[:batch]), x.device, smoke=smoke)
+        row: dict[str, Any] = {"batch": batch, "compiled": compiled, "forward_s": bare}
+        for name, explainer in explainers.items():
+            explain = partial(explainer.explain, x[:batch], weights=cifar.WEIGHTS)
+            taken = median_seconds(explain, x.device, smoke=smoke)
+            row |= {f"{name}_s": taken, f"{name}_ratio": taken / bare}
+        rows.append(row)
+    if not smoke:
+        rows.append({"batch": MANY, "compiled": compiled, "forward_s": None})
+        for name, explainer in explainers.items():
+            explain = partial(explainer.explain, x, weights=cifar.WEIGHTS, batch_size=MANY // 4)
+            rows[-1][f"{name}_s"] = median_seconds(explain, x.device, smoke=smoke)
+    return rows
+
+
+def median_seconds(call: Callable[[], object], device: torch.device, *, smoke: bool) -> float:
+    """Median time of a call, after some to warm up."""
+    warm_up, repeats = (1, 2) if smoke else (10, 50) if device.type == "cuda" else (2, 7)
+    taken = []
+    for _ in range(warm_up + repeats):
+        synchronise(device)
+        before = time.perf_counter()
+        call()
+        synchronise(device)
+        taken.append(time.perf_counter() - before)
+    return sorted(taken[warm_up:])[repeats // 2]
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for the GPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def draw(rows: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Draw times over that of the forward pass, as bars."""
+    figure = new_figure(width=6, height=3)
+    axes = figure.subplots()
+    shown = [row for row in rows if row["forward_s"]]
+    labels = [f"batch {row['batch']}{', compiled' * row['compiled']}" for row in shown]
+    for offset, (name, colour) in enumerate(zip(("explainer", "student"), COLOURS, strict=False)):
+        places = [place + 0.35 * offset for place in range(len(shown))]
+        axes.bar(places, [row[f"{name}_ratio"] for row in shown], width=0.33, color=colour, label=name)
+    axes.axhline(1, color="grey", linewidth=0.8, linestyle="--")
+    axes.set_xticks([place + 0.175 for place in range(len(shown))], labels)
+    axes.set_ylabel("time over one forward pass")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    return figure
+
+
+if __name__ == "__main__":
+    main()

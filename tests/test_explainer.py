@@ -1,0 +1,598 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+import fwshapley as fw
+from fwshapley import explainer as explainer_module
+from fwshapley.explainer import choose_device
+from fwshapley.networks.mlp import TableNetwork
+from fwshapley.objective import Kernel, Multilinear
+from fwshapley.players import columns
+from models import ImageModel, TableModel, images, rows, seeded
+
+N, CLASSES = 4, 3
+X, X_TEST = rows(300, N), rows(20, N, seed=1)
+SEVERAL = [*fw.FEASIBLE_SET, fw.Shapley(), fw.Banzhaf(), fw.Banzhaf(0.2)]
+BETA = fw.Beta(alpha=4, beta=1)
+GRID = fw.grid(8, 8, patch=4)
+
+
+class Additive(nn.Module):
+    """A linear model of two outputs; hidden as zero, its game is additive with values w_i * x_i."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[1.0, -2.0, 0.5, 0.0], [0.3, 1.0, 1.0, -1.0]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.T + 3
+
+    def values(self, x: Tensor) -> Tensor:
+        return (x[:, :, None] * self.weight.T).detach()
+
+
+class Constant(nn.Module):
+    """Says the same of everything, and has no parameters."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tensor([0.5, -1.0, 2.0]).expand(len(x), -1)
+
+
+def fit(
+    explainer: fw.FeatureExplainer,
+    x: Tensor = X,
+    *,
+    steps: int = 4,
+    **options: Any,  # noqa: ANN401 - options of fit
+) -> fw.FeatureExplainer:
+    options = {"batch_size": 32, "masks": 8, "learning_rate": 3e-3, "progress": False} | options
+    return explainer.fit(x, budget=fw.Budget(steps=steps), **options)
+
+
+def relative_error(found: Tensor, expected: Tensor) -> float:
+    return float((found - expected).norm() / expected.norm())
+
+
+@pytest.fixture(scope="module")
+def additive() -> fw.FeatureExplainer:
+    """Trained well."""
+    return fit(
+        fw.FeatureExplainer(Additive(), surrogate=None, output="raw"), rows(2000, N), steps=400, batch_size=64, masks=32
+    )
+
+
+@pytest.fixture(scope="module")
+def classifier() -> fw.FeatureExplainer:
+    """Trained a little."""
+    return fit(fw.FeatureExplainer(seeded(TableModel), output_names=["cat", "dog", "cow"]), steps=10)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> fw.FeatureExplainer:
+    return fit(fw.FeatureExplainer(seeded(TableModel), objective="kernel", weights=BETA, surrogate=None))
+
+
+@pytest.fixture
+def passes(classifier: fw.FeatureExplainer) -> Iterator[list[int]]:
+    """Rows of each pass through the classifier's explaining network."""
+    assert classifier._fitted is not None  # noqa: SLF001 - to look inside
+    seen: list[int] = []
+    handle = classifier._fitted.network.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))  # noqa: SLF001
+    yield seen
+    handle.remove()
+
+
+def test_an_additive_game_is_recovered_under_every_weighting(additive: fw.FeatureExplainer) -> None:
+    values = Additive().values(X_TEST)
+    found = additive.explain(X_TEST, weights=SEVERAL)
+    for each in found.values:
+        assert relative_error(each, values) < 0.05
+    last = additive.explain(X_TEST, weights=fw.LeaveOneOut()).values  # the end of the range of t
+    assert relative_error(last, values) < 0.2
+    assert_close(found.base_values, torch.full((20, 2), 3.0))
+
+
+def test_the_audit_of_an_additive_game_is_its_closed_form(additive: fw.FeatureExplainer) -> None:
+    for weights in (fw.Shapley(), BETA):
+        values = fw.exact_values(additive.game(X_TEST[0]), weights).float()
+        assert_close(values, Additive().values(X_TEST[:1])[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"objective": "kernel", "weights": BETA}], ids=["multilinear", "kernel"])
+@pytest.mark.parametrize("output", ["probability", "raw"])
+def test_a_constant_model_has_values_of_zero(options: dict[str, Any], output: Literal["probability", "raw"]) -> None:
+    explainer = fit(fw.FeatureExplainer(Constant(), surrogate=None, output=output, **options))
+    assert_close(explainer.explain(X_TEST).values, torch.zeros(20, N, CLASSES), rtol=0, atol=1e-6)
+
+
+def test_a_kernel_recovers_an_additive_game_too() -> None:
+    explainer = fw.FeatureExplainer(Additive(), objective="kernel", weights=BETA, surrogate=None, output="raw")
+    found = fit(explainer, rows(2000, N), steps=200).explain(X_TEST)
+    values = Additive().values(X_TEST)
+    assert relative_error(found.values, values) < 0.1
+    assert_close(found.values.sum(1), values.sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_explaining_again_gives_the_same(classifier: fw.FeatureExplainer) -> None:
+    first, second = classifier.explain(X_TEST), classifier.explain(X_TEST)
+    assert torch.equal(first.values, second.values)
+    assert first.values.any()
+
+
+def test_an_input_is_explained_the_same_whatever_is_beside_it(classifier: fw.FeatureExplainer) -> None:
+    x = rows(64, N, seed=2)
+    together = classifier.explain(x, weights=SEVERAL, total="efficient")
+    alone = [classifier.explain(x[number : number + 1], weights=SEVERAL, total="efficient") for number in range(64)]
+    assert_close(torch.cat([each.values for each in alone], 1), together.values, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("outputs", ["all", "predicted", [2, 0], torch.arange(20)[:, None] % CLASSES])
+def test_a_batch_is_explained_in_chunks(
+    classifier: fw.FeatureExplainer, passes: list[int], outputs: Literal["all", "predicted"] | list[int] | Tensor
+) -> None:
+    whole = classifier.explain(X_TEST, outputs=outputs, total="efficient")
+    assert passes == [20]
+    chunked = classifier.explain(X_TEST, outputs=outputs, total="efficient", batch_size=3)
+    assert passes[1:] == [3] * 6 + [2]
+    assert torch.equal(chunked.outputs, whole.outputs)
+    assert_close(chunked.values, whole.values, rtol=1e-4, atol=1e-6)
+    assert_close(chunked.base_values, whole.base_values)
+
+
+def test_a_batch_too_large_is_explained_in_chunks_by_itself(
+    classifier: fw.FeatureExplainer, passes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explainer_module, "EXPLAINED_AT_ONCE", 8)
+    classifier.explain(X_TEST)
+    monkeypatch.setattr(explainer_module, "MOST_ELEMENTS", 5 * N)
+    classifier.explain(X_TEST)
+    monkeypatch.setattr(explainer_module, "MOST_ELEMENTS", 1)  # less than one input
+    classifier.explain(X_TEST[:2])
+    assert passes == [8, 8, 4, 5, 5, 5, 5, 1, 1]
+
+
+def test_many_weightings_cost_one_pass_and_equal_single_calls(
+    classifier: fw.FeatureExplainer, passes: list[int]
+) -> None:
+    stacked = classifier.explain(X_TEST, weights=SEVERAL)
+    assert passes == [20]
+    assert stacked.values.shape == (len(SEVERAL), 20, N, CLASSES)
+    assert stacked.weights == SEVERAL
+    for values, weights in zip(stacked.values, SEVERAL, strict=True):
+        single = classifier.explain(X_TEST, weights=weights)
+        assert single.weights == weights
+        assert_close(single.values, values)
+    assert classifier.explain(X_TEST, weights=[fw.Shapley()]).values.shape == (1, 20, N, CLASSES)
+    assert torch.equal(classifier.explain(X_TEST).values, classifier.explain(X_TEST, weights=fw.Shapley()).values)
+
+
+def test_outputs_are_chosen_by_number(classifier: fw.FeatureExplainer) -> None:
+    every = classifier.explain(X_TEST)
+    assert every.outputs.tolist() == [[0, 1, 2]] * 20
+    assert torch.equal(classifier.explain(X_TEST, outputs=[2, 0]).values, every.values[..., [2, 0]])
+    each = torch.arange(20)[:, None] % CLASSES
+    chosen = classifier.explain(X_TEST, outputs=each)
+    assert torch.equal(chosen.outputs, each)
+    for number in range(20):
+        assert torch.equal(chosen.values[number, :, 0], every.values[number, :, number % CLASSES])
+        assert torch.equal(chosen.base_values[number, 0], every.base_values[number, number % CLASSES])
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_outputs_may_be_a_numpy_array(classifier: fw.FeatureExplainer) -> None:
+    found = classifier.explain(X_TEST, outputs=np.array([2, 0]))  # type: ignore[arg-type]
+    assert found.outputs.tolist() == [[2, 0]] * 20
+
+
+def test_the_predicted_output_is_the_most_likely_one(classifier: fw.FeatureExplainer) -> None:
+    found = classifier.explain(X_TEST, outputs="predicted")
+    everyone = torch.ones(1, N, dtype=torch.bool)
+    predicted = [int(classifier.game(x)(everyone).argmax()) for x in X_TEST]
+    assert found.outputs[:, 0].tolist() == predicted
+    assert len(set(predicted)) > 1
+    assert torch.equal(found.values, classifier.explain(X_TEST, outputs=found.outputs).values)
+
+
+def test_efficient_values_sum_to_what_everyone_is_worth_beyond_nobody(classifier: fw.FeatureExplainer) -> None:
+    raw, efficient = (
+        classifier.explain(X_TEST, weights=SEVERAL, total="raw"),
+        classifier.explain(X_TEST, weights=SEVERAL, total="efficient"),
+    )
+    ends = torch.tensor([[False] * N, [True] * N])
+    for number, x in enumerate(X_TEST):
+        nobody, everyone = classifier.game(x)(ends)
+        assert_close(efficient.values[:, number].sum(1), (everyone - nobody).expand(len(SEVERAL), -1))
+        assert_close(efficient.base_values[number], nobody)
+    shift = efficient.values - raw.values
+    assert_close(shift, shift.mean(2, keepdim=True).expand_as(shift), rtol=0, atol=1e-6)
+    assert (raw.total, efficient.total) == ("raw", "efficient")
+    assert classifier.explain(X_TEST).total == "raw"
+
+
+def test_a_game_is_what_the_surrogate_says(classifier: fw.FeatureExplainer) -> None:
+    game = classifier.game(X_TEST[0])
+    coalitions = torch.rand(10, N, generator=torch.Generator().manual_seed(0)) < 0.5
+    direct = classifier.fitted_surrogate(X_TEST[:1].expand(10, -1), coalitions).softmax(1)
+    assert_close(game(coalitions), direct)
+    assert torch.equal(game(coalitions), classifier.game(X_TEST[:1])(coalitions))
+    assert torch.equal(game(coalitions), classifier.game(X_TEST[0].tolist())(coalitions))
+    assert fw.exact_values(game, fw.Shapley()).shape == (N, CLASSES)
+    with pytest.raises(ValueError, match="a game is that of one input, got 20"):
+        classifier.game(X_TEST)
+
+
+def test_an_attribution_carries_what_is_needed_to_read_it(classifier: fw.FeatureExplainer) -> None:
+    found = classifier.explain(X_TEST)
+    assert torch.equal(found.inputs, X_TEST)
+    assert found.output_names == ("cat", "dog", "cow")
+    assert found.players.names == tuple(f"column {number}" for number in range(N))
+    assert found.provenance["objective"] == "multilinear"
+    assert found.provenance["training"]["explainer"]["stopped"] == "budget"
+    assert found.provenance["fidelity"]["prior_distance"] >= 0
+    assert found.provenance["fwshapley"] == fw.__version__
+
+
+def test_a_kernel_explains_one_weighting_and_its_values_are_efficient(kernel: fw.FeatureExplainer) -> None:
+    found = kernel.explain(X_TEST)
+    assert found.weights == BETA
+    assert found.total == "efficient"
+    ends = torch.tensor([[False] * N, [True] * N])
+    nobody, everyone = kernel.game(X_TEST[0])(ends)
+    assert_close(found.values[0].sum(0), everyone - nobody)
+    assert torch.equal(kernel.explain(X_TEST, weights=[BETA]).values[0], found.values)
+    with pytest.raises(ValueError, match=r"trained for Beta\(4, 1\) alone, not for Shapley"):
+        kernel.explain(X_TEST, weights=fw.Shapley())
+    with pytest.raises(ValueError, match="up to a common shift: ask for total='efficient'"):
+        kernel.explain(X_TEST, total="raw")
+
+
+def test_for_shapley_raw_and_efficient_are_the_same() -> None:
+    explainer = fit(fw.FeatureExplainer(seeded(TableModel), objective="kernel", weights=fw.Shapley(), surrogate=None))
+    assert torch.equal(explainer.explain(X_TEST, total="raw").values, explainer.explain(X_TEST).values)
+
+
+@pytest.mark.parametrize("options", [{"kernel": "paper"}, {"constraint": "penalty"}, {"constraint": "none"}])
+def test_kernels_of_every_kind_can_be_trained(options: dict[str, Any]) -> None:
+    explainer = fw.FeatureExplainer(seeded(TableModel), objective="kernel", weights=BETA, surrogate=None, **options)
+    values = fit(explainer).explain(X_TEST).values
+    assert values.shape == (20, N, CLASSES)
+    assert bool(values.isfinite().all())
+
+
+def test_an_objective_can_be_given_with_options_of_its_own() -> None:
+    model = seeded(TableModel)
+    named = fit(fw.FeatureExplainer(model, objective="kernel", weights=BETA, constraint="none", surrogate=None))
+    given = fit(fw.FeatureExplainer(model, objective=Kernel(BETA, constraint="none"), surrogate=None))
+    assert torch.equal(named.explain(X_TEST).values, given.explain(X_TEST).values)
+    even = fit(fw.FeatureExplainer(model, objective=Multilinear(evenness=1.0), surrogate=None))
+    assert even.explain(X_TEST, weights=SEVERAL).values.shape == (len(SEVERAL), 20, N, CLASSES)
+
+
+def snapshot(model: nn.Module) -> list[Any]:
+    state = [tensor.clone() for tensor in model.state_dict().values()]
+    modes = [module.training for module in model.modules()]
+    learns = [(parameter.requires_grad, parameter.device, parameter.grad) for parameter in model.parameters()]
+    return [*state, modes, learns]
+
+
+def assert_unchanged(before: list[Any], after: list[Any]) -> None:
+    for left, right in zip(before, after, strict=True):
+        assert torch.equal(left, right) if isinstance(left, Tensor) else left == right
+
+
+@pytest.mark.parametrize("given", ["auto", "none", "module"])
+@pytest.mark.parametrize("training", [True, False])
+def test_the_users_model_and_randomness_are_left_alone(given: str, *, training: bool) -> None:
+    model = seeded(TableModel).train(mode=training)
+    next(model.parameters()).requires_grad_(False)
+    surrogates: dict[str, nn.Module | Literal["auto"] | None] = {"auto": "auto", "none": None, "module": model}
+    torch.manual_seed(5)
+    before, randomness, drawn = snapshot(model), torch.get_rng_state(), random.getstate()
+    fit(fw.FeatureExplainer(model, surrogate=surrogates[given])).explain(X_TEST, outputs="predicted")
+    assert_unchanged(before, snapshot(model))
+    assert torch.equal(torch.get_rng_state(), randomness)
+    assert random.getstate() == drawn
+
+
+@pytest.mark.parametrize("network", ["auto", "unet"])
+def test_the_users_image_model_is_left_alone(network: Literal["auto", "unet"]) -> None:
+    model = seeded(ImageModel).train()
+    before, randomness = snapshot(model), torch.get_rng_state()
+    fit(fw.FeatureExplainer(model, GRID, network=network), images(40)).explain(images(3), outputs="predicted")
+    assert_unchanged(before, snapshot(model))
+    assert torch.equal(torch.get_rng_state(), randomness)
+
+
+def test_the_same_seed_gives_the_same_explainer_and_another_seed_another() -> None:
+    values = [fit(fw.FeatureExplainer(seeded(TableModel), seed=seed)).explain(X_TEST).values for seed in (0, 0, 1)]
+    assert torch.equal(values[0], values[1])
+    assert not torch.equal(values[0], values[2])
+
+
+@pytest.mark.parametrize("network", ["auto", "unet", "slim"])
+def test_every_network_passes_the_same_contract(tmp_path: Path, network: Literal["auto", "unet", "slim"]) -> None:
+    x = images(40)
+    make: Callable[[], fw.FeatureExplainer] = lambda: fit(  # noqa: E731
+        fw.FeatureExplainer(seeded(ImageModel), GRID, network=network, surrogate=None), x, steps=3
+    )
+    explainer = make()
+    found = explainer.explain(x[:5], weights=[fw.Shapley(), BETA])
+    assert found.values.shape == (2, 5, 4, CLASSES)
+    assert found.values.any()
+    assert torch.equal(make().explain(x[:5], weights=[fw.Shapley(), BETA]).values, found.values)
+    explainer.save(tmp_path)
+    loaded = fw.FeatureExplainer.load(tmp_path, model=seeded(ImageModel, seed=1))
+    assert torch.equal(loaded.explain(x[:5], weights=[fw.Shapley(), BETA]).values, found.values)
+
+
+def test_segments_of_an_image_can_be_explained() -> None:
+    players = fw.segments([[column // 3 for column in range(8)]] * 8)
+    explainer = fit(fw.FeatureExplainer(seeded(ImageModel), players, output="logit"), images(40))
+    assert explainer.explain(images(2)).values.shape == (2, 3, CLASSES)
+    assert fw.exact_values(explainer.game(images(1)[0]), fw.Shapley()).shape == (3, CLASSES)
+
+
+def test_groups_of_columns_can_be_explained() -> None:
+    players = fw.groups({"pair": [0, 2]}, count=N)
+    explainer = fit(fw.FeatureExplainer(Additive(), players, surrogate=None, output="raw"))
+    assert explainer.explain(X_TEST).values.shape == (20, 3, 2)
+    values = fw.exact_values(explainer.game(X_TEST[0]), BETA).float()
+    assert_close(values[0], Additive().values(X_TEST[:1])[0, [0, 2]].sum(0), rtol=1e-4, atol=1e-5)
+
+
+def test_a_surrogate_that_is_ready_is_used_as_it_is() -> None:
+    ready = fw.Surrogate(seeded(TableModel, seed=3), columns(N), torch.ones(1, N)).eval()
+    explainer = fit(fw.FeatureExplainer(seeded(TableModel), surrogate=ready))
+    coalitions = torch.tensor([[True, False, True, False]])
+    assert_close(explainer.game(X_TEST[0])(coalitions), ready(X_TEST[:1], coalitions).softmax(1).detach())
+    assert explainer.fidelity is None
+    assert set(explainer.histories) == {"explainer"}
+
+
+@pytest.mark.parametrize("removal", ["zero", "mean", X[:3], X[0].tolist()], ids=["zero", "mean", "several", "one"])
+def test_hidden_features_become_what_was_asked_for(removal: Any) -> None:  # noqa: ANN401 - whatever the explainer takes
+    explainer = fit(fw.FeatureExplainer(Additive(), surrogate=None, output="raw", removal=removal), x_valid=X_TEST)
+    nobody = explainer.game(X_TEST[0])(torch.zeros(1, N, dtype=torch.bool))[0]
+    fills = {"zero": torch.zeros(1, N), "mean": X.mean(0, keepdim=True)}
+    fill = fills[removal] if isinstance(removal, str) else torch.as_tensor(removal).reshape(-1, N)
+    assert_close(nobody, Additive()(fill).mean(0).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_student_learns_its_teachers_values(additive: fw.FeatureExplainer) -> None:
+    x = rows(500, N)
+    student = additive.distill(
+        x,
+        network=lambda channels: TableNetwork(x, N, channels, width=32, depth=1),
+        budget=fw.Budget(steps=150),
+        learning_rate=1e-2,
+        progress=False,
+    )
+    taught, values = student.explain(X_TEST, weights=SEVERAL).values, additive.explain(X_TEST, weights=SEVERAL).values
+    assert relative_error(taught, values) < 0.2
+    assert set(student.histories) == {"explainer", "student"}
+    assert set(additive.histories) == {"explainer"}
+    coalitions = torch.tensor([[True, False, True, False]])
+    assert torch.equal(student.game(X_TEST[0])(coalitions), additive.game(X_TEST[0])(coalitions))
+
+
+def test_an_image_student_is_slim() -> None:
+    teacher = fit(fw.FeatureExplainer(seeded(ImageModel), GRID, surrogate=None), images(40))
+    student = teacher.distill(images(40), images(8, seed=1), budget=fw.Budget(steps=2), batch_size=16, progress=False)
+    assert student.network == "slim"
+    assert student.explain(images(2)).values.shape == (2, 4, CLASSES)
+    with pytest.raises(ValueError, match="these players divide images"):
+        teacher.distill(images(40), images(8, 16), budget=fw.Budget(steps=2))
+
+
+def test_augmentation_and_compilation_reach_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    compiled: list[nn.Module] = []
+
+    def augment(x: Tensor, _: torch.Generator) -> Tensor:
+        sizes.append(len(x))
+        return x
+
+    def compile_(module: nn.Module) -> nn.Module:
+        compiled.append(module)
+        return module
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    fit(fw.FeatureExplainer(seeded(TableModel), surrogate=None), augment=augment, compiled=True)
+    assert sizes == [32] * 4
+    assert len(compiled) == 2  # the surrogate that is asked, and the network
+
+
+def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path) -> None:
+    first = fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
+    again = fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path, resume=True)
+    assert torch.equal(first.explain(X_TEST).values, again.explain(X_TEST).values)
+    assert again.histories == first.histories
+    with pytest.raises(ValueError, match="is the checkpoint of another run: seed differ"):
+        fit(fw.FeatureExplainer(seeded(TableModel), seed=1), checkpoints=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="is the checkpoint of another run: batch_size differ"):
+        fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path, resume=True, batch_size=16)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "regression"}, "objective must be one of 'multilinear', 'kernel'"),
+        ({"output": "odds"}, "output must be one of"),
+        ({"kernel": "best"}, "kernel must be one of 'exact', 'paper'"),
+        ({"constraint": "hard"}, "constraint must be one of"),
+        ({"network": "resnet"}, "network must be one of 'auto', 'unet', 'slim'"),
+        ({"surrogate": "same"}, "surrogate must be one of 'auto'"),
+        ({"removal": "blur"}, "removal must be one of"),
+        ({"objective": "kernel"}, "needs weights="),
+        ({"weights": fw.Shapley()}, "'multilinear' learns all"),
+        ({"seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_choices_that_do_not_exist_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fw.FeatureExplainer(seeded(TableModel), **options)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_models_and_weights_of_the_wrong_type_are_refused() -> None:
+    with pytest.raises(TypeError, match="model must be a torch module, got function"):
+        fw.FeatureExplainer(lambda x: x)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="weights must be a semivalue"):
+        fw.FeatureExplainer(seeded(TableModel), objective="kernel", weights="Shapley")  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
+def test_cuda_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="CUDA is not available"):
+        fw.FeatureExplainer(seeded(TableModel), device="cuda")
+    assert choose_device("auto") == choose_device(torch.device("cpu")) == torch.device("cpu")
+
+
+def test_an_explainer_is_not_used_before_it_is_fitted(tmp_path: Path) -> None:
+    explainer = fw.FeatureExplainer(seeded(TableModel))
+    uses: list[Callable[[], object]] = [
+        lambda: explainer.explain(X_TEST),
+        lambda: explainer.game(X_TEST[0]),
+        lambda: explainer.save(tmp_path),
+        lambda: explainer.distill(X),
+        lambda: explainer.fitted_surrogate,
+    ]
+    for use in uses:
+        with pytest.raises(RuntimeError, match="not fitted yet: call fit"):
+            use()
+    assert not list(tmp_path.iterdir())
+
+
+WITH_NAN = X.clone()
+WITH_NAN[7, 2] = torch.nan
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (WITH_NAN, r"input 7 holds NaN or infinite values \(1 in all\)"),
+        (X[:0], "at least one"),
+        (X[0], "at least one, got shape"),
+        (X[:, None], "are no table: say who plays"),
+        (X[:1], "too few to hold some out"),
+    ],
+    ids=["NaN", "empty", "a row", "no table", "one row"],
+)
+def test_inputs_that_cannot_be_learnt_from_are_refused(x: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit(fw.FeatureExplainer(seeded(TableModel)), x)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"masks": 1}, "masks must be at least 2"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"resume": True}, "pass checkpoints="),
+        ({"x_valid": X[:, :3]}, "these players divide rows of 4 columns"),
+        ({"x_valid": WITH_NAN}, "input 7 holds NaN"),
+    ],
+)
+def test_options_of_a_fit_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit(fw.FeatureExplainer(seeded(TableModel)), **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (nn.Sequential(seeded(TableModel), nn.Softmax(1)), {}, "seems to return probabilities"),
+        (nn.Linear(N, 1), {}, "one output, so its classes have no probabilities; use output='raw'"),
+        (nn.Sequential(nn.Linear(N, 2), nn.Unflatten(1, (1, 2))), {}, r"it returned \(64, 1, 2\) for 64 inputs"),
+        (nn.LSTM(N, 2), {}, "it returned tuple"),
+        (nn.Linear(N, 2), {"output_names": ["one"]}, "1 output names for a model of 2 outputs"),
+        (nn.Linear(N, 2), {"players": columns(3)}, "these players divide rows of 3 columns"),
+        (nn.Linear(N, 2), {"network": "unet"}, "network='unet' is for images"),
+        (nn.Linear(N, 2), {"removal": X[:, :2]}, "removal must be a baseline"),
+        (
+            nn.Linear(N, 2),
+            {"network": lambda channels: TableNetwork(X, N + 1, channels)},
+            r"returned shape \(1, 5, 24\) for one input, expected \(1, 4 players, 24 channels\)",
+        ),
+    ],
+    ids=["probabilities", "one", "shape", "tuple", "names", "players", "network", "removal", "own network"],
+)
+def test_what_does_not_fit_the_model_is_refused(model: nn.Module, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit(fw.FeatureExplainer(model, **{"surrogate": None} | options))
+
+
+def test_a_model_whose_outputs_are_not_finite_is_refused() -> None:
+    model = nn.Linear(N, 2)
+    nn.init.constant_(model.bias, torch.inf)
+    with pytest.raises(ValueError, match="not finite on the first inputs"):
+        fit(fw.FeatureExplainer(model))
+
+
+def test_a_model_without_feature_maps_needs_another_network() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+    with pytest.raises(ValueError, match="computes no feature maps"):
+        fit(fw.FeatureExplainer(model, GRID, surrogate=None), images(40))
+    found = fit(fw.FeatureExplainer(model, GRID, network="slim", surrogate=None), images(40))
+    assert found.explain(images(2)).values.shape == (2, 4, 2)
+
+
+@pytest.mark.parametrize("output", [nn.Linear(N, 1), nn.Sequential(nn.Linear(N, 1), nn.Flatten(0))])
+def test_a_model_of_one_output_can_be_explained_raw(output: nn.Module) -> None:
+    found = fit(fw.FeatureExplainer(output, output="raw")).explain(X_TEST)
+    assert found.values.shape == (20, N, 1)
+    assert found.output_names == ("output 0",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"outputs": [3]}, "outputs must be between 0 and 2"),
+        ({"outputs": [-1]}, "outputs must be between 0 and 2"),
+        ({"outputs": []}, "outputs must be 'all', 'predicted', a list"),
+        ({"outputs": torch.zeros(3, 1, dtype=torch.int64)}, r"or \(20, \.\.\.\) numbers"),
+        ({"outputs": [0.5]}, "outputs must be 'all'"),
+        ({"outputs": "best"}, "outputs must be one of 'all', 'predicted'"),
+        ({"total": "half"}, "total must be one of 'auto', 'raw', 'efficient'"),
+        ({"weights": []}, "weights is an empty list"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"x": X_TEST[:0]}, "at least one"),
+        ({"x": X_TEST[:, :3]}, "these players divide rows of 4 columns"),
+        ({"x": WITH_NAN}, "input 7 holds NaN"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_questions_that_make_no_sense_are_refused(
+    classifier: fw.FeatureExplainer, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        classifier.explain(**{"x": X_TEST} | options)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_weights_that_cannot_be_read_are_refused(classifier: fw.FeatureExplainer) -> None:
+    with pytest.raises(TypeError, match="no quadrature"):
+        classifier.explain(X_TEST, weights=fw.Cardinality([1] * N))
+    with pytest.raises(TypeError, match="weights must be a semivalue"):
+        classifier.explain(X_TEST, weights=["Shapley"])  # type: ignore[list-item]
+
+
+def test_raw_outputs_are_no_classes_to_predict(additive: fw.FeatureExplainer) -> None:
+    with pytest.raises(ValueError, match="raw outputs are no classes"):
+        additive.explain(X_TEST, outputs="predicted")
+
+
+def test_inputs_may_be_lists_or_arrays(classifier: fw.FeatureExplainer) -> None:
+    expected = classifier.explain(X_TEST).values
+    assert torch.equal(classifier.explain(X_TEST.numpy()).values, expected)
+    assert torch.equal(classifier.explain(X_TEST.tolist()).values, expected)

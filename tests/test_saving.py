@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+import fwshapley as fw
+from fwshapley.networks.mlp import TableNetwork
+from fwshapley.players import columns
+from fwshapley.saving import FILE
+from models import ImageModel, TableModel, images, rows, seeded
+
+N, CLASSES = 4, 3
+X, X_TEST = rows(100, N), rows(5, N, seed=1)
+SEVERAL = [fw.Shapley(), fw.Beta(alpha=4, beta=1), fw.Banzhaf(0.2)]
+
+
+def own_network(channels: int) -> nn.Module:
+    return TableNetwork(X, N, channels, width=16, depth=1)
+
+
+def fit(x: Tensor, *arguments: Any, **options: Any) -> fw.FeatureExplainer:  # noqa: ANN401 - of FeatureExplainer
+    explainer = fw.FeatureExplainer(*arguments, **options)
+    return explainer.fit(x, budget=fw.Budget(steps=4), batch_size=16, masks=4, progress=False)
+
+
+@pytest.fixture(scope="module")
+def table() -> fw.FeatureExplainer:
+    return fit(X, seeded(TableModel), output_names=["cat", "dog", "cow"])
+
+
+@pytest.fixture(scope="module")
+def image() -> fw.FeatureExplainer:
+    return fit(images(40), seeded(ImageModel), fw.grid(8, 8, patch=4), output="logit")
+
+
+def assert_same(loaded: fw.FeatureExplainer, original: fw.FeatureExplainer, x: Tensor, **options: Any) -> None:  # noqa: ANN401 - of explain
+    one, other = loaded.explain(x, total="efficient", **options), original.explain(x, total="efficient", **options)
+    assert torch.equal(one.values, other.values)
+    assert torch.equal(one.base_values, other.base_values)
+    assert one.output_names == other.output_names
+    assert one.players.names == other.players.names
+    assert one.provenance == other.provenance
+    assert loaded.histories == original.histories
+    assert loaded.fidelity == original.fidelity
+    coalitions = torch.rand(8, one.players.n_players, generator=torch.Generator().manual_seed(0)) < 0.5
+    assert torch.equal(loaded.game(x[0])(coalitions), original.game(x[0])(coalitions))
+
+
+def test_an_explainer_of_a_table_comes_back_as_it_was(tmp_path: Path, table: fw.FeatureExplainer) -> None:
+    table.save(tmp_path / "new" / "folder")
+    assert_same(fw.FeatureExplainer.load(tmp_path / "new" / "folder"), table, X_TEST, weights=SEVERAL)
+    loaded = fw.load(str(tmp_path / "new" / "folder"), device="cpu")
+    assert isinstance(loaded, fw.FeatureExplainer)
+    assert_same(loaded, table, X_TEST, outputs="predicted")
+
+
+def test_an_explainer_of_images_comes_back_given_a_model_of_the_architecture(
+    tmp_path: Path, image: fw.FeatureExplainer
+) -> None:
+    image.save(tmp_path)
+    model = seeded(ImageModel, seed=9)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    assert_same(fw.FeatureExplainer.load(tmp_path, model=model), image, images(3, seed=1), weights=SEVERAL)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())  # only copied
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"objective": "kernel", "weights": fw.Beta(alpha=4, beta=1), "kernel": "paper", "constraint": "penalty"},
+        {"objective": "kernel", "weights": fw.Cardinality([1.0, 2.0, 3.0, 4.0])},
+        {"output": "raw"},
+        {"players": fw.groups({"pair": [0, 2]}, count=N)},
+        {"removal": X[:3]},
+    ],
+)
+def test_explainers_of_every_kind_come_back(tmp_path: Path, options: dict[str, Any]) -> None:
+    original = fit(X, seeded(TableModel), **{"surrogate": None} | options)
+    original.save(tmp_path)
+    assert_same(fw.FeatureExplainer.load(tmp_path, model=seeded(TableModel, seed=9)), original, X_TEST)
+
+
+def test_a_surrogate_that_tells_the_mask_comes_back(tmp_path: Path) -> None:
+    players = columns(N)
+    surrogate = fw.Surrogate(nn.Linear(2 * N, CLASSES), players, torch.zeros(1, N), tell_mask=True)
+    original = fit(X, seeded(TableModel), surrogate=surrogate)
+    original.save(tmp_path)
+    assert_same(fw.FeatureExplainer.load(tmp_path, model=nn.Linear(2 * N, CLASSES)), original, X_TEST)
+
+
+def test_a_network_of_your_own_comes_back_given_the_function_that_makes_it(tmp_path: Path) -> None:
+    original = fit(X, seeded(TableModel), network=own_network)
+    original.save(tmp_path)
+    loaded = fw.FeatureExplainer.load(tmp_path, network=own_network)
+    assert_same(loaded, original, X_TEST)
+    loaded.save(tmp_path / "again")
+    assert_same(fw.FeatureExplainer.load(tmp_path / "again", network=own_network), original, X_TEST)
+    with pytest.raises(ValueError, match="network of your own: pass network="):
+        fw.FeatureExplainer.load(tmp_path)
+    with pytest.raises(ValueError, match="does not fit the network given"):
+        fw.FeatureExplainer.load(tmp_path, network=lambda channels: TableNetwork(X, N, channels, width=8, depth=1))
+
+
+def test_a_student_comes_back(tmp_path: Path, table: fw.FeatureExplainer) -> None:
+    student = table.distill(X, network=own_network, budget=fw.Budget(steps=2), progress=False)
+    student.save(tmp_path)
+    assert_same(fw.FeatureExplainer.load(tmp_path, network=own_network), student, X_TEST)
+
+
+def test_what_was_loaded_can_be_saved_again(tmp_path: Path, table: fw.FeatureExplainer) -> None:
+    table.save(tmp_path / "one")
+    fw.FeatureExplainer.load(tmp_path / "one").save(tmp_path / "two")
+    one, two = (load_file(tmp_path / name / FILE) for name in ("one", "two"))
+    assert one.keys() == two.keys()
+    assert all(torch.equal(two[name], tensor) for name, tensor in one.items())
+
+
+def test_only_tensors_and_facts_are_on_disk(tmp_path: Path, image: fw.FeatureExplainer) -> None:
+    image.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    content = (tmp_path / FILE).read_bytes()
+    header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    tensors = load_file(tmp_path / FILE)
+    assert len(content) == 8 + len(header) + sum(each.numel() * each.element_size() for each in tensors.values())
+
+
+def test_saving_over_an_older_explainer_replaces_it(tmp_path: Path, table: fw.FeatureExplainer) -> None:
+    fit(X, seeded(TableModel, seed=2)).save(tmp_path)
+    table.save(tmp_path)
+    assert_same(fw.FeatureExplainer.load(tmp_path), table, X_TEST)
+
+
+def test_what_was_loaded_without_its_model_cannot_be_fitted_again(tmp_path: Path, table: fw.FeatureExplainer) -> None:
+    table.save(tmp_path)
+    loaded = fw.FeatureExplainer.load(tmp_path)
+    with pytest.raises(RuntimeError, match="loaded without its model; to fit it again, pass model="):
+        loaded.fit(X, budget=fw.Budget(steps=1), progress=False)
+    assert_same(loaded, table, X_TEST)
+    again = fw.FeatureExplainer.load(tmp_path, model=seeded(TableModel))
+    again.fit(X, budget=fw.Budget(steps=1), progress=False)
+    assert again.histories["explainer"].steps == 1
+
+
+def test_a_missing_explainer_is_named(tmp_path: Path) -> None:
+    for load in (fw.load, fw.FeatureExplainer.load):
+        with pytest.raises(FileNotFoundError, match=r"explainer\.safetensors is missing"):
+            load(tmp_path / "nowhere")
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def flip_header(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[8:40] = bytes(byte ^ 0xFF for byte in content[8:40])
+    path.write_bytes(content)
+
+
+def make_foreign(path: Path) -> None:
+    save_file({"tensor": torch.zeros(2)}, path)
+
+
+def swap(path: Path) -> None:
+    fw.Attribution(
+        values=torch.zeros(1, N, 1),
+        base_values=torch.zeros(1, 1),
+        outputs=torch.zeros(1, 1, dtype=torch.int64),
+        inputs=torch.zeros(1, N),
+        weights=fw.Shapley(),
+        total="raw",
+        players=columns(N),
+        output_names=("one",),
+        provenance={},
+    ).save(path)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (truncate, "is damaged"),
+        (flip_header, "is damaged"),
+        (make_foreign, "was not written by fwshapley"),
+        (swap, "holds the attribution, not the explainer"),
+    ],
+)
+def test_a_file_that_is_no_whole_explainer_is_refused(
+    tmp_path: Path, table: fw.FeatureExplainer, harm: Callable[[Path], None], message: str
+) -> None:
+    table.save(tmp_path)
+    harm(tmp_path / FILE)
+    with pytest.raises(ValueError, match=message):
+        fw.FeatureExplainer.load(tmp_path)
+
+
+def test_an_explainer_is_no_attribution(tmp_path: Path, table: fw.FeatureExplainer) -> None:
+    table.save(tmp_path)
+    with pytest.raises(ValueError, match="holds the explainer, not the attribution"):
+        fw.load(tmp_path / FILE)
+
+
+def test_images_need_a_model_of_the_right_architecture(tmp_path: Path, image: fw.FeatureExplainer) -> None:
+    image.save(tmp_path)
+    with pytest.raises(ValueError, match="holds the tensors of a ImageModel, not its code: pass model="):
+        fw.FeatureExplainer.load(tmp_path)
+    for other in (seeded(ImageModel, 5), seeded(TableModel)):
+        with pytest.raises(ValueError, match="does not fit the model given"):
+            fw.FeatureExplainer.load(tmp_path, model=other)

@@ -1,0 +1,414 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+import fwshapley as fw
+import runs
+from fwshapley import training
+from fwshapley.training import Batch, Budget, History, Loss, Recipe, Shard, schedule, train
+from models import rows, seeded
+
+ROWS, COLUMNS = 40, 3
+X = rows(ROWS, COLUMNS)
+Y = X.sum(1, keepdim=True).tanh()
+X4 = rows(10, 4, seed=1)
+RUNS = Path(runs.__file__)
+
+
+class Learner(nn.Module):
+    """A module in which everything that could spoil a resumption is at work: dropout, BatchNorm, a counting buffer."""
+
+    calls: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(COLUMNS, 8)
+        self.rest = nn.Sequential(nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Tanh(), nn.Linear(8, 1))
+        self.register_buffer("calls", torch.tensor(0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.calls += 1
+        out: Tensor = self.rest(self.first(x))
+        return out
+
+
+def squared_error(module: nn.Module, batch: Batch) -> Tensor:
+    mine = batch.shard.of(batch.rows)
+    return (module(X[mine]) - Y[mine]).square().mean()
+
+
+def error_on_all(module: nn.Module) -> float:
+    return (module(X) - Y).square().mean().item()
+
+
+def run(module: nn.Module, loss: Loss = squared_error, **changes: Any) -> History:  # noqa: ANN401 - options of train
+    options: dict[str, Any] = {
+        "rows": ROWS,
+        "recipe": Recipe(batch_size=8, learning_rate=1e-2),
+        "budget": Budget(steps=20),
+        "seed": 0,
+        "device": torch.device("cpu"),
+        "progress": False,
+    }
+    return train(module, loss, **options | changes)
+
+
+def assert_same_state(one: nn.Module, other: nn.Module) -> None:
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    assert all(torch.equal(left, right) for left, right in pairs)
+
+
+def failing_at(step: int, failure: Loss) -> Loss:
+    """Return the loss, but another from a step on."""
+    calls = iter(range(step - 1))
+
+    def loss(module: nn.Module, batch: Batch) -> Tensor:
+        return failure(module, batch) if next(calls, None) is None else squared_error(module, batch)
+
+    return loss
+
+
+def diverge(module: nn.Module, batch: Batch) -> Tensor:
+    return squared_error(module, batch) * math.nan
+
+
+def interrupt(_module: nn.Module, _batch: Batch) -> Tensor:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "seconds or steps"),
+        ({"seconds": 0}, "seconds must be positive"),
+        ({"seconds": math.inf}, "seconds must be finite"),
+        ({"steps": 0}, "steps must be at least 1"),
+    ],
+)
+def test_a_budget_that_allows_nothing_is_rejected(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Budget(**options)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_half_a_step_is_no_budget() -> None:
+    with pytest.raises(TypeError, match="steps must be a whole number"):
+        Budget(steps=1.5)  # type: ignore[arg-type]
+
+
+def test_a_budget_ends_with_whichever_comes_first() -> None:
+    assert Budget(seconds=10, steps=100).spent(step=50, seconds=2) == 0.5
+    assert Budget(seconds=10, steps=100).spent(step=10, seconds=8) == 0.8
+    assert Budget(steps=4).spent(step=4, seconds=1e9) == 1
+
+
+def test_a_part_of_a_budget_is_a_share_of_both_and_a_step_at_least() -> None:
+    assert Budget(seconds=10, steps=50).part(0.4) == Budget(seconds=4, steps=20)
+    assert Budget(steps=1).part(0.1) == Budget(steps=1)
+    assert Budget(seconds=10).part(0.5) == Budget(seconds=5)
+
+
+def test_the_learning_rate_warms_up_and_falls_to_zero() -> None:
+    rates = [schedule(spent) for spent in torch.linspace(0, 1, 201).tolist()]
+    peak = rates.index(max(rates))
+    assert 0 < rates[0] < 0.05
+    assert max(rates) == pytest.approx(1, abs=1e-2)
+    assert peak == pytest.approx(0.05 * 200, abs=1)
+    assert rates[: peak + 1] == sorted(rates[: peak + 1])
+    assert rates[peak:] == sorted(rates[peak:], reverse=True)
+    assert schedule((1 + 0.05) / 2) == pytest.approx(0.5)
+    assert schedule(1.0) == schedule(1.7) == pytest.approx(0)
+
+
+def test_the_optimiser_follows_the_schedule_and_gradients_are_clipped() -> None:
+    seen: list[tuple[float, float]] = []
+
+    def look(optimiser: torch.optim.Optimizer, *_: object) -> None:
+        group = optimiser.param_groups[0]
+        norm = torch.cat([each.grad.flatten() for each in group["params"]]).norm()
+        seen.append((group["lr"], float(norm)))
+
+    handle = register_optimizer_step_pre_hook(look)
+    try:
+        run(Learner(), lambda module, batch: 1e6 * squared_error(module, batch))
+        run(nn.Linear(COLUMNS, 1), lambda module, _: 1e-3 * module(torch.ones(1, COLUMNS)).sum())
+    finally:
+        handle.remove()
+    assert [rate for rate, _ in seen[:20]] == pytest.approx([1e-2 * schedule(step / 20) for step in range(20)])
+    assert [norm for _, norm in seen[:20]] == pytest.approx([1] * 20, rel=1e-3)
+    assert [norm for _, norm in seen[20:]] == pytest.approx([1e-3 * (COLUMNS + 1) ** 0.5] * 20, rel=1e-3)
+
+
+def test_training_learns() -> None:
+    module = seeded(Learner).eval()
+    before = error_on_all(module)
+    history = run(module, budget=Budget(steps=100), validate=error_on_all)
+    assert history.stopped == "budget"
+    assert history.steps == 100
+    assert not module.training
+    assert error_on_all(module) < 0.3 * before
+    assert error_on_all(module) == pytest.approx(min(value for _, value in history.validation))
+    assert [step for step, _ in history.validation] == list(range(5, 101, 5))
+
+
+def test_the_same_seed_gives_the_same_training_and_another_seed_another() -> None:
+    one, same, other = seeded(Learner), seeded(Learner), seeded(Learner)
+    histories = [run(one), run(same), run(other, seed=1)]
+    assert_same_state(one, same)
+    assert histories[0].loss == histories[1].loss != histories[2].loss
+
+
+def test_training_leaves_the_global_randomness_as_it_was() -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    run(seeded(Learner))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_every_epoch_is_a_new_order_of_all_rows() -> None:
+    drawn: list[list[int]] = []
+
+    def loss(module: nn.Module, batch: Batch) -> Tensor:
+        drawn.append(batch.rows.tolist())
+        return squared_error(module, batch)
+
+    run(Learner(), loss, budget=Budget(steps=10))
+    epochs = [list(chain(*drawn[:5])), list(chain(*drawn[5:]))]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(ROWS))] * 2
+    assert epochs[0] != epochs[1]
+
+
+def test_a_batch_larger_than_the_data_is_all_of_it() -> None:
+    sizes: list[int] = []
+
+    def loss(module: nn.Module, batch: Batch) -> Tensor:
+        sizes.append(len(batch.rows))
+        return squared_error(module, batch)
+
+    run(Learner(), loss, recipe=Recipe(batch_size=64), budget=Budget(steps=3))
+    assert sizes == [ROWS] * 3
+
+
+def test_without_validation_the_last_state_is_kept() -> None:
+    module = Learner()
+    assert run(module).validation == []
+    assert int(module.calls) == 20
+
+
+def test_the_best_state_is_kept_with_its_buffers() -> None:
+    module, weights = Learner(), {}
+
+    def validate(found: nn.Module) -> float:
+        assert isinstance(found, Learner)
+        assert not found.training
+        calls = int(found.calls)
+        weights[calls] = found.first.weight.detach().clone()
+        return float(abs(calls - 9))
+
+    history = run(module, recipe=Recipe(8, patience=20), validate=validate)
+    assert history.steps == 20
+    assert int(module.calls) == 9
+    assert torch.equal(module.first.weight, weights[9])
+    assert not torch.equal(module.first.weight, weights[20])
+
+
+def test_training_stops_where_there_is_no_progress() -> None:
+    module = Learner()
+    history = run(module, recipe=Recipe(8, looks=10, patience=3), validate=lambda _: 1.0)
+    assert history.stopped == "no progress"
+    assert [step for step, _ in history.validation] == [2, 4, 6, 8]
+    assert history.steps == 8
+    assert int(module.calls) == 2
+
+
+def test_a_loss_that_diverges_ends_training_with_advice_and_the_last_good_state(tmp_path: Path) -> None:
+    module, good = seeded(Learner), seeded(Learner)
+    options: dict[str, Any] = {"recipe": Recipe(8, looks=5), "validate": error_on_all}
+    with pytest.raises(KeyboardInterrupt):
+        run(good, failing_at(9, interrupt), **options)  # left as it was after the look at step 8
+    with pytest.warns(UserWarning, match=r"training diverged at step 11: the loss is nan. Lower the learning rate"):
+        history = run(module, failing_at(11, diverge), checkpoint=tmp_path / "run", **options)
+    assert history.stopped == "diverged"
+    assert history.steps == 11
+    assert_same_state(module, good)
+    resumed = Learner()
+    assert run(resumed, checkpoint=tmp_path / "run", resume=True, **options).stopped == "diverged"
+    assert_same_state(resumed, good)
+
+
+def test_a_loss_that_diverges_before_any_good_state_is_an_error() -> None:
+    with pytest.raises(FloatingPointError, match=r"at step 1: the loss is nan.*no good state"):
+        run(Learner(), diverge, validate=error_on_all)
+
+
+def test_without_validation_divergence_leaves_the_state_of_the_last_look() -> None:
+    module, start = seeded(Learner), seeded(Learner)
+    with pytest.warns(UserWarning, match="diverged at step 2"):
+        run(module, failing_at(2, diverge), recipe=Recipe(8, looks=1))
+    assert_same_state(module, start)
+
+
+def test_a_budget_in_seconds_ends_in_time_and_does_not_count_the_first_step() -> None:
+    first = iter([0.5])
+
+    def loss(module: nn.Module, batch: Batch) -> Tensor:
+        time.sleep(next(first, 0.01))
+        return squared_error(module, batch)
+
+    history = run(Learner(), loss, budget=Budget(seconds=0.2))
+    assert history.stopped == "budget"
+    assert 0.2 <= history.seconds < 0.4
+    assert 5 < history.steps < 25
+
+
+def test_a_run_that_was_interrupted_goes_on_as_if_nothing_had_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)  # after every step
+    whole, killed, resumed = seeded(Learner), seeded(Learner), seeded(Learner, seed=1)
+    options: dict[str, Any] = {"validate": error_on_all, "checkpoint": tmp_path / "run.safetensors"}
+    expected = run(whole, validate=error_on_all)
+    with pytest.raises(KeyboardInterrupt):
+        run(killed, failing_at(12, interrupt), **options)
+    history = run(resumed, resume=True, **options)
+    assert_same_state(resumed, whole)
+    assert asdict(history) | {"seconds": 0} == asdict(expected) | {"seconds": 0}
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    module, again = seeded(Learner), seeded(Learner, seed=1)
+    path = tmp_path / "run.safetensors"
+    history = run(module, checkpoint=path, resume=True)  # of nothing: it starts
+    written = path.read_bytes()
+    assert run(again, failing_at(1, interrupt), checkpoint=path, resume=True) == history
+    assert_same_state(module, again)
+    assert path.read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"recipe": Recipe(batch_size=4, learning_rate=1e-2)}, "batch_size"),
+        ({"recipe": Recipe(batch_size=8, learning_rate=1e-3)}, "learning_rate"),
+        ({"budget": Budget(steps=21)}, "steps"),
+        ({"rows": ROWS - 1}, "rows"),
+        ({"description": "something else"}, "description"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+    run(Learner(), checkpoint=tmp_path / "run")
+    with pytest.raises(ValueError, match=rf"is the checkpoint of another run: {named} differ"):
+        run(Learner(), checkpoint=tmp_path / "run", resume=True, **changes)
+
+
+def test_without_resume_a_run_starts_anew(tmp_path: Path) -> None:
+    run(Learner(), checkpoint=tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        run(Learner(), failing_at(1, interrupt), checkpoint=tmp_path / "run", seed=1)
+
+
+def test_a_recipe_can_ask_for_a_compiled_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[nn.Module] = []
+
+    def compile_(module: nn.Module) -> nn.Module:
+        compiled.append(module)
+        return module
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    module = Learner()
+    run(module, recipe=Recipe(8, compiled=True), budget=Budget(steps=2))
+    assert compiled == [module]
+
+
+def test_a_history_survives_json() -> None:
+    history = History(steps=3, seconds=0.5, loss=[(1, 0.25)], validation=[(3, math.inf)], stopped="budget")
+    assert History.from_facts(json.loads(json.dumps(asdict(history)))) == history
+
+
+def test_shards_divide_the_rows() -> None:
+    found = [Shard(index, 3).of(torch.arange(8)).tolist() for index in range(3)]
+    assert found == [[0, 3, 6], [1, 4, 7], [2, 5]]
+    assert Shard().of(torch.arange(8)).tolist() == list(range(8))
+
+
+class SecondOfTwo(Accelerator):  # type: ignore[misc] # accelerate has no types
+    """An accelerator that believes there is another process."""
+
+    num_processes, process_index, is_main_process = 2, 1, False
+
+
+def test_a_process_answers_for_its_share_of_a_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(training, "Accelerator", SecondOfTwo)
+    module = nn.Linear(1, 1, bias=False)
+    gradients: list[float] = []
+
+    def loss(found: nn.Module, batch: Batch) -> Tensor:
+        assert batch.shard == Shard(1, 2)
+        assert len(batch.rows) == 5
+        value: Tensor = found(torch.full((1, 1), 1e-2)).mean()
+        value.register_hook(lambda gradient: gradients.append(float(gradient)))
+        return value
+
+    history = run(module, loss, recipe=Recipe(5), checkpoint=tmp_path / "run")
+    assert gradients == pytest.approx([2 * 2 / 5] * 20)  # two rows of five, and the mean over two processes is taken
+    assert history.seconds > 0
+    assert not (tmp_path / "run").exists()  # the first process writes it
+
+
+def test_a_fit_that_was_killed_twice_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    for call in (3, runs.SURROGATE_STEPS + 2):  # in the surrogate, of which 2 steps are kept; in the explainer
+        command = [sys.executable, str(RUNS), "interrupted", str(tmp_path / "checkpoints"), str(call)]
+        killed = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own script
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert (tmp_path / "checkpoints" / "surrogate.safetensors").exists()
+    assert (tmp_path / "checkpoints" / "explainer.safetensors").exists()
+    calls: list[None] = []
+    runs.fit_with_dropout(tmp_path / "checkpoints", lambda: calls.append(None)).save(tmp_path / "resumed")
+    assert 0 < len(calls) < runs.STEPS - runs.SURROGATE_STEPS
+    runs.fit_with_dropout(None).save(tmp_path / "whole")
+    resumed, whole = (load_file(tmp_path / name / "explainer.safetensors") for name in ("resumed", "whole"))
+    assert resumed.keys() == whole.keys()
+    assert all(torch.equal(resumed[name], tensor) for name, tensor in whole.items())
+
+
+def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(port)]
+    together = subprocess.run(  # noqa: S603 - our own script
+        [*launcher, RUNS, "shared", tmp_path / "two"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert together.returncode == 0, together.stderr
+    runs.fit_together().save(tmp_path / "one")
+    one, two = (fw.FeatureExplainer.load(tmp_path / name) for name in ("one", "two"))
+    expected, found = one.explain(X4).values, two.explain(X4).values  # AdamW magnifies the rounding of tiny gradients
+    assert float((found - expected).norm()) <= 0.05 * float(expected.norm())
+    for name, history in one.histories.items():
+        assert two.histories[name].steps == history.steps
+        losses = [[loss for _, loss in each.validation] for each in (two.histories[name], history)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
