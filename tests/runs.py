@@ -85,4 +85,3 @@ if __name__ == "__main__":
         explainer = fit_together()
         if torch.distributed.get_rank() == 0:
             explainer.save(folder)
-        torch.distributed.destroy_process_group()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ from fwshapley.sampling import (
     draw_permutations,
     make_generator,
 )
+from models import ImageModel, TableModel, images, rows, seeded
 
 WEIGHTS = fw.Beta(alpha=4, beta=1)
 GAME = Pairwise(torch.linspace(-1, 1, 9), torch.ones(9, 9))
@@ -73,3 +76,26 @@ def test_estimates_stay_on_the_games_device(estimator: Callable[..., fw.Estimate
     estimate = estimator(GameOn(device), WEIGHTS, budget=2000, target_stderr=0.05)
     assert estimate.values.device.type == estimate.stderr.device.type == device
     assert bool(((estimate.values.cpu() - GAME.values(WEIGHTS)).abs() <= 5 * estimate.stderr.cpu() + 1e-10).all())
+
+
+def test_a_table_is_explained_on_the_explainers_device(device: str, tmp_path: Path) -> None:
+    model = seeded(TableModel)  # which stays where it is
+    explainer = fw.FeatureExplainer(model, device=device)
+    explainer.fit(rows(64, 4), budget=fw.Budget(steps=5), batch_size=16, masks=4, progress=False)
+    found = explainer.explain(rows(5, 4), weights=[fw.Shapley(), WEIGHTS], outputs="predicted", total="efficient")
+    assert found.values.device.type == device
+    assert fw.exact_values(explainer.game(rows(1, 4)[0]), WEIGHTS).device.type == device
+    assert {parameter.device.type for parameter in model.parameters()} == {"cpu"}
+    explainer.save(tmp_path)
+    loaded = fw.FeatureExplainer.load(tmp_path, device="cpu")
+    assert_close(loaded.explain(rows(5, 4)).values, explainer.explain(rows(5, 4)).values.cpu(), rtol=0.05, atol=1e-3)
+
+
+@pytest.mark.parametrize("network", ["auto", "unet", "slim"])
+def test_images_are_explained_on_the_explainers_device(network: Literal["auto", "unet", "slim"], device: str) -> None:
+    explainer = fw.FeatureExplainer(seeded(ImageModel), fw.grid(8, 8, patch=4), network=network, device=device)
+    explainer.fit(images(40), budget=fw.Budget(steps=5), batch_size=16, masks=4, progress=False)
+    found = explainer.explain(images(3), outputs="predicted")
+    assert found.values.device.type == device
+    assert bool(found.values.isfinite().all())
+    assert len(found.plot().axes) == 6

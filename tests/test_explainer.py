@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,7 +66,11 @@ def relative_error(found: Tensor, expected: Tensor) -> float:
 def additive() -> fw.FeatureExplainer:
     """Trained well."""
     return fit(
-        fw.FeatureExplainer(Additive(), surrogate=None, output="raw"), rows(2000, N), steps=400, batch_size=64, masks=32
+        fw.FeatureExplainer(Additive(), surrogate=None, removal="zero", output="raw"),
+        rows(2000, N),
+        steps=400,
+        batch_size=64,
+        masks=32,
     )
 
 
@@ -84,9 +88,8 @@ def kernel() -> fw.FeatureExplainer:
 @pytest.fixture
 def passes(classifier: fw.FeatureExplainer) -> Iterator[list[int]]:
     """Rows of each pass through the classifier's explaining network."""
-    assert classifier._fitted is not None  # noqa: SLF001 - to look inside
     seen: list[int] = []
-    handle = classifier._fitted.network.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))  # noqa: SLF001
+    handle = classifier.fitted_network.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
     yield seen
     handle.remove()
 
@@ -115,7 +118,9 @@ def test_a_constant_model_has_values_of_zero(options: dict[str, Any], output: Li
 
 
 def test_a_kernel_recovers_an_additive_game_too() -> None:
-    explainer = fw.FeatureExplainer(Additive(), objective="kernel", weights=BETA, surrogate=None, output="raw")
+    explainer = fw.FeatureExplainer(
+        Additive(), objective="kernel", weights=BETA, surrogate=None, removal="zero", output="raw"
+    )
     found = fit(explainer, rows(2000, N), steps=200).explain(X_TEST)
     values = Additive().values(X_TEST)
     assert relative_error(found.values, values) < 0.1
@@ -296,11 +301,12 @@ def test_the_users_model_and_randomness_are_left_alone(given: str, *, training: 
     next(model.parameters()).requires_grad_(False)
     surrogates: dict[str, nn.Module | Literal["auto"] | None] = {"auto": "auto", "none": None, "module": model}
     torch.manual_seed(5)
-    before, randomness, drawn = snapshot(model), torch.get_rng_state(), random.getstate()
+    before, randomness = snapshot(model), torch.get_rng_state()
+    drawn = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002 - which others use
     fit(fw.FeatureExplainer(model, surrogate=surrogates[given])).explain(X_TEST, outputs="predicted")
     assert_unchanged(before, snapshot(model))
     assert torch.equal(torch.get_rng_state(), randomness)
-    assert random.getstate() == drawn
+    assert np.array_equal(np.random.get_state(legacy=False)["state"]["key"], drawn)  # noqa: NPY002
 
 
 @pytest.mark.parametrize("network", ["auto", "unet"])
@@ -343,7 +349,7 @@ def test_segments_of_an_image_can_be_explained() -> None:
 
 def test_groups_of_columns_can_be_explained() -> None:
     players = fw.groups({"pair": [0, 2]}, count=N)
-    explainer = fit(fw.FeatureExplainer(Additive(), players, surrogate=None, output="raw"))
+    explainer = fit(fw.FeatureExplainer(Additive(), players, surrogate=None, removal="zero", output="raw"))
     assert explainer.explain(X_TEST).values.shape == (20, 3, 2)
     values = fw.exact_values(explainer.game(X_TEST[0]), BETA).float()
     assert_close(values[0], Additive().values(X_TEST[:1])[0, [0, 2]].sum(0), rtol=1e-4, atol=1e-5)
@@ -416,10 +422,70 @@ def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path) -> None:
     again = fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path, resume=True)
     assert torch.equal(first.explain(X_TEST).values, again.explain(X_TEST).values)
     assert again.histories == first.histories
-    with pytest.raises(ValueError, match="is the checkpoint of another run: seed differ"):
+    with pytest.raises(ValueError, match="is the checkpoint of another run: seed, inputs differ"):
         fit(fw.FeatureExplainer(seeded(TableModel), seed=1), checkpoints=tmp_path, resume=True)
     with pytest.raises(ValueError, match="is the checkpoint of another run: batch_size differ"):
         fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path, resume=True, batch_size=16)
+
+
+@pytest.mark.parametrize(
+    ("explainer", "options", "changed"),
+    [
+        ({}, {"masks": 4}, "masks"),
+        ({"output": "logit"}, {}, "output"),
+        ({"model": TableModel}, {}, "model"),
+        ({"objective": "kernel", "weights": BETA}, {}, "objective"),
+    ],
+    ids=["masks", "output", "model", "objective"],
+)
+def test_a_checkpoint_of_another_fit_is_refused(
+    tmp_path: Path, explainer: dict[str, Any], options: dict[str, Any], changed: str
+) -> None:
+    fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
+    torch.manual_seed(5)
+    model = explainer.pop("model", partial(seeded, TableModel))()
+    with pytest.raises(ValueError, match=f"is the checkpoint of another run: .*{changed}"):
+        fit(fw.FeatureExplainer(model, **explainer), checkpoints=tmp_path, resume=True, **options)
+
+
+def test_a_new_fit_removes_the_checkpoints_of_an_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
+    assert (tmp_path / "explainer.safetensors").exists()
+
+    def interrupted(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fwshapley.explainer.fit_surrogate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_a_compiled_network_explains(monkeypatch: pytest.MonkeyPatch) -> None:
+    explainer = fit(fw.FeatureExplainer(seeded(TableModel), surrogate=None))
+    expected = explainer.explain(X_TEST).values
+
+    class Compiled:
+        """As what torch.compile returns, it is not to be asked whether it is true."""
+
+        def __init__(self, module: nn.Module, mode: str) -> None:
+            self.module, self.mode = module, mode
+
+        def __len__(self) -> int:
+            raise TypeError
+
+        def __call__(self, x: Tensor) -> Tensor:
+            out: Tensor = self.module(x)
+            return out
+
+    monkeypatch.setattr(torch, "compile", Compiled)
+    assert torch.equal(explainer.compile().explain(X_TEST).values, expected)
+
+
+def test_hidden_columns_of_a_table_are_its_mean_unless_asked_for_otherwise() -> None:
+    explainer = fit(fw.FeatureExplainer(Additive(), surrogate=None, output="raw"), x_valid=X_TEST)
+    nobody = explainer.game(X_TEST[0])(torch.zeros(1, N, dtype=torch.bool))
+    assert_close(nobody, Additive()(X.mean(0, keepdim=True)).detach(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -436,6 +502,9 @@ def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path) -> None:
         ({"objective": "kernel"}, "needs weights="),
         ({"weights": fw.Shapley()}, "'multilinear' learns all"),
         ({"seed": -1}, "seed must be at least 0"),
+        ({"removal": [float("nan")] * N}, "removal holds NaN"),
+        ({"kernel": "paper"}, "options of objective='kernel'"),
+        ({"objective": Multilinear(), "weights": fw.Shapley()}, "has its weights already"),
     ],
 )
 def test_choices_that_do_not_exist_are_refused(options: dict[str, Any], message: str) -> None:
@@ -466,6 +535,8 @@ def test_an_explainer_is_not_used_before_it_is_fitted(tmp_path: Path) -> None:
         lambda: explainer.save(tmp_path),
         lambda: explainer.distill(X),
         lambda: explainer.fitted_surrogate,
+        lambda: explainer.fitted_network,
+        explainer.compile,
     ]
     for use in uses:
         with pytest.raises(RuntimeError, match="not fitted yet: call fit"):
@@ -596,3 +667,27 @@ def test_inputs_may_be_lists_or_arrays(classifier: fw.FeatureExplainer) -> None:
     expected = classifier.explain(X_TEST).values
     assert torch.equal(classifier.explain(X_TEST.numpy()).values, expected)
     assert torch.equal(classifier.explain(X_TEST.tolist()).values, expected)
+
+
+def test_a_compiled_explainer_says_the_same_until_it_is_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+
+    def compile_(module: nn.Module, **_: str) -> Callable[[Tensor], Tensor]:
+        def quick(x: Tensor) -> Tensor:
+            used.append(len(x))
+            out: Tensor = module(x)
+            return out
+
+        return quick
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    explainer = fit(fw.FeatureExplainer(seeded(TableModel), surrogate=None))
+    expected = explainer.explain(X_TEST).values
+    assert torch.equal(explainer.compile().explain(X_TEST).values, expected)
+    assert used == [20]
+    student = explainer.distill(
+        X, network=lambda channels: TableNetwork(X, N, channels), budget=fw.Budget(steps=1), progress=False
+    )
+    assert not torch.equal(student.explain(X_TEST).values, expected)
+    assert not torch.equal(fit(explainer, steps=1).explain(X_TEST).values, expected)
+    assert used == [20]

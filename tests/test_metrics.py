@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement
+from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
 
 X = torch.zeros(2, 4)
 VALUES = torch.tensor([[3.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 3.0]])
@@ -63,3 +63,10 @@ def test_equal_values_are_shown_in_order() -> None:
 
     inclusion_curve(remember, torch.zeros(1, 4), torch.zeros(1, 4), torch.tensor([0]), steps=4)
     assert_close(torch.cat(seen).int(), torch.ones(5, 4).int().tril(-1)[:, :4])
+
+
+def test_skill_is_the_place_between_random_and_best() -> None:
+    assert skill(0.7, random=0.5, best=0.9) == pytest.approx(0.5)
+    assert skill(0.3, random=0.4, best=0.2) == pytest.approx(0.5)  # exclusion: the lower the better
+    with pytest.raises(ValueError, match="nothing to tell skill by"):
+        skill(0.5, random=0.5, best=0.5)

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.networks import HatBasis
 from fwshapley.networks.encoder import FeatureTaps, ImageNetwork
-from fwshapley.networks.mlp import MLP, Standardise, TableNetwork
+from fwshapley.networks.mlp import MLP, Standardise, TableNetwork, zero
 from fwshapley.networks.unet import UNet
 from models import ImageModel, images, rows, seeded
 
@@ -100,6 +100,12 @@ def test_a_table_network_has_channels_for_every_player_and_starts_at_zero() -> N
     assert not out.any()
 
 
+def test_a_layer_without_a_bias_can_start_at_zero_too() -> None:
+    layer = nn.Linear(3, 2, bias=False)
+    zero(layer)
+    assert not layer(rows(5, 3)).any()
+
+
 @pytest.mark.parametrize("size", [8, 32])
 @pytest.mark.parametrize("patch", [1, 2, 4, 8])
 def test_an_image_network_has_channels_for_every_patch_and_starts_at_zero(size: int, patch: int) -> None:
@@ -123,6 +129,12 @@ def test_an_image_of_odd_size_can_be_explained() -> None:
     players = fw.grid(14, 14, patch=7)
     for network in (image_network(players, 14), unet(players)):
         assert network(images(2, 14)).shape == (2, 4, CHANNELS)
+
+
+def test_a_unet_is_no_deeper_than_a_narrow_image_allows() -> None:
+    players = fw.grid(16, 2, patch=2)
+    out = unet(players)(torch.zeros(2, 1, 16, 2))
+    assert out.shape == (2, 8, CHANNELS)
 
 
 def test_segments_get_the_mean_over_their_pixels() -> None:

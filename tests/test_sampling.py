@@ -17,6 +17,7 @@ from fwshapley.sampling import (
     draw_of_sizes,
     draw_pairs,
     draw_permutations,
+    draw_trusted_bernoulli,
     make_generator,
 )
 
@@ -60,6 +61,15 @@ def test_bernoulli_players_join_independently_with_probability_t(generator: torc
         chances = torch.where(masks, chance, 1 - chance).prod(1)
         counts = codes(coalitions[:, which]).bincount(minlength=8)
         assert_frequencies(counts[codes(masks)], chances)
+
+
+def test_trusted_bernoulli_players_join_independently_with_probability_t(generator: torch.Generator) -> None:
+    t = torch.tensor([[0.1, 0.5], [0.9, 0.3]])
+    drawn = draw_trusted_bernoulli(t.expand(20_000, 2, 2), 4, generator).double()
+    joined = drawn.mean(0)
+    assert bool(((joined - t[..., None]).abs() < 4 * (t * (1 - t) / 20_000).sqrt()[..., None]).all())
+    together = (drawn[..., 0] * drawn[..., 1]).mean(0)
+    assert bool(((together - t**2).abs() < 4 * (t**2 * (1 - t**2) / 20_000).sqrt()).all())
 
 
 def test_bernoulli_ends_are_nobody_and_everyone(generator: torch.Generator) -> None:

@@ -212,3 +212,12 @@ def test_images_need_a_model_of_the_right_architecture(tmp_path: Path, image: fw
     for other in (seeded(ImageModel, 5), seeded(TableModel)):
         with pytest.raises(ValueError, match="does not fit the model given"):
             fw.FeatureExplainer.load(tmp_path, model=other)
+
+
+def test_fitting_a_loaded_explainer_again_keeps_its_surrogate(tmp_path: Path) -> None:
+    model = seeded(TableModel)
+    fit(X, model, surrogate=None, removal="zero").save(tmp_path)
+    again = fw.FeatureExplainer.load(tmp_path, model=model)
+    again.fit(X, budget=fw.Budget(steps=2), batch_size=16, masks=4, progress=False)
+    nobody = again.game(X_TEST[0])(torch.zeros(1, N, dtype=torch.bool))
+    assert torch.allclose(nobody, model.eval()(torch.zeros(1, N)).softmax(1), atol=1e-6)

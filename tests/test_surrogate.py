@@ -232,3 +232,11 @@ def test_a_batch_is_taken_in_its_order_and_augmented() -> None:
     assert torch.equal(take(X, batch, None), X[[3, 1]])
     augment: Callable[[Tensor, torch.Generator], Tensor] = lambda x, _: -x  # noqa: E731
     assert torch.equal(take(X, batch, augment), -X[[3, 1]])
+
+
+def test_asking_a_model_in_training_mode_does_not_change_it() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    predict(model.train(), torch.randn(8, 4), "raw")
+    assert model.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())

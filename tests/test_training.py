@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -375,6 +375,28 @@ def test_a_process_answers_for_its_share_of_a_batch(monkeypatch: pytest.MonkeyPa
     assert not (tmp_path / "run").exists()  # the first process writes it
 
 
+def test_a_batch_that_leaves_a_process_without_a_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "Accelerator", SecondOfTwo)
+    with pytest.raises(ValueError, match="a batch of 1 rows is too small for 2 processes"):
+        run(Learner(), recipe=Recipe(batch_size=1))
+
+
+def test_a_process_may_train_on_one_device_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    run(Learner(), budget=Budget(steps=1))
+    monkeypatch.setattr(PartialState, "default_device", torch.device("meta"))  # as if there were another
+    devices: list[str] = []
+
+    def stop(accelerator: Accelerator, *_: object) -> None:
+        devices.append(accelerator.device.type)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Accelerator, "prepare", stop)
+    for device in ("meta", "cpu", "meta"):
+        with pytest.raises(KeyboardInterrupt):
+            run(Learner(), device=torch.device(device))
+    assert devices == ["meta", "cpu", "meta"]
+
+
 def test_a_fit_that_was_killed_twice_ends_as_one_that_was_not(tmp_path: Path) -> None:
     for call in (3, runs.SURROGATE_STEPS + 2):  # in the surrogate, of which 2 steps are kept; in the explainer
         command = [sys.executable, str(RUNS), "interrupted", str(tmp_path / "checkpoints"), str(call)]
@@ -411,4 +433,4 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
     for name, history in one.histories.items():
         assert two.histories[name].steps == history.steps
         losses = [[loss for _, loss in each.validation] for each in (two.histories[name], history)]
-        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+        assert losses[0] == pytest.approx(losses[1], rel=1e-2)

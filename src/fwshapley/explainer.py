@@ -62,7 +62,8 @@ class FeatureExplainer:
         network: "auto" (an encoder started from the surrogate; a perceptron for tables), "unet" (the paper's), "slim"
             (a small one), or a function that makes one from inputs to (batch, players, channels), given the channels.
         removal: what hidden features become where the surrogate fills them: "zero", "mean", a baseline (one input) or
-            background data (several, averaged over). "auto" is zero, or out of range where zero is a plausible value.
+            background data (several, averaged over). "auto" is the mean of a table and zero in an image, or out of
+            range where zero is a plausible value and the surrogate is trained.
         kernel: for objective="kernel", the "exact" one or the "paper"'s.
         constraint: for objective="kernel", how the sum v(everyone) - v(nobody) enters training.
         output_names: one per output of the model.
@@ -154,6 +155,7 @@ class FeatureExplainer:
         plan = Plan(budget, recipe, check_whole("masks", masks, minimum=2), augment, folder, resume, progress)
         x = self._check_inputs(x_train)
         x, valid = self._hold_out(x) if x_valid is None else (x, self._check_inputs(x_valid))
+        plan.start_anew()
         self._fitted, self._quick = self._fit(x, valid, plan), None
         return self
 
@@ -243,7 +245,7 @@ class FeatureExplainer:
     ) -> tuple[Float[Tensor, "weights batch players outputs"], Int[Tensor, "batch outputs"]]:
         """Values of a batch, and the numbers of the outputs they are of."""
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            out = (self._quick or fitted.network)(x)
+            out = (fitted.network if self._quick is None else self._quick)(x)
         values = fitted.objective.read(out.float(), weights)
         if total == "efficient" or isinstance(outputs, str):
             everyone = fitted.masked.ends(x)[:, 1]
@@ -350,8 +352,10 @@ class FeatureExplainer:
         """
         where = choose_device(device)
         fitted, players, facts = load_fitted(Path(folder), model, network, where)
-        loaded = cls(model or _Missing(), players, output=facts["output"], device=where, seed=facts["seed"])
-        loaded.network = network or facts["network"]
+        loaded = cls(
+            _Missing() if model is None else model, players, output=facts["output"], device=where, seed=facts["seed"]
+        )
+        loaded.network, loaded.surrogate = network or facts["network"], fitted.masked.surrogate
         loaded.output_names = None if facts["output_names"] is None else tuple(facts["output_names"])
         loaded.histories = {name: History.from_facts(each) for name, each in facts["histories"].items()}
         loaded.fidelity = None if facts["fidelity"] is None else Fidelity.from_facts(facts["fidelity"])
@@ -480,11 +484,15 @@ class FeatureExplainer:
 def _choose_objective(
     objective: ObjectiveName | Objective, weights: Semivalue | None, kernel: KernelKind, constraint: SumConstraint
 ) -> Objective:
-    if isinstance(objective, (Multilinear, Kernel)) and weights is None:
+    if isinstance(objective, (Multilinear, Kernel)):
+        if weights is not None:
+            raise ValueError("weights goes with objective='kernel'; an objective of your own has its weights already")
         return objective
     check_choice("objective", objective, get_args(ObjectiveName))
     if (objective == "kernel") != (weights is not None):
         raise ValueError("objective='kernel' learns one weighting and needs weights=...; 'multilinear' learns all")
+    if weights is None and (kernel, constraint) != ("exact", "normalise"):
+        raise ValueError("kernel and constraint are options of objective='kernel'; 'multilinear' has neither")
     return Multilinear() if weights is None else Kernel(check_semivalue(weights), kernel, constraint)
 
 
@@ -511,7 +519,8 @@ def load(
 def choose_device(device: str | torch.device) -> torch.device:
     """Return the device named; "auto" is CUDA where there is one."""
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        own = int(os.environ.get("LOCAL_RANK", "0"))  # of several processes, each has a GPU of its own
+        return torch.device("cuda", own) if torch.cuda.is_available() else torch.device("cpu")
     chosen = torch.device(device)
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device} was asked for, but CUDA is not available")

@@ -31,7 +31,7 @@ from fwshapley.surrogate import (
     take,
     train_surrogate,
 )
-from fwshapley.training import Batch, Budget, History, Recipe, Shard, train
+from fwshapley.training import Batch, Budget, History, Recipe, Shard, own_randomness, train
 
 NetworkName = Literal["auto", "unet", "slim"]
 MakeNetwork = Callable[[int], nn.Module]
@@ -57,6 +57,12 @@ class Plan:
     def with_share(self, share: float) -> Plan:
         """Return the plan of a part that may spend a share of the budget."""
         return replace(self, budget=self.budget.part(share))
+
+    def start_anew(self) -> None:
+        """Remove what an earlier run left, unless it is to be resumed."""
+        for path in () if self.resume else (self.checkpoint("surrogate"), self.checkpoint("explainer")):
+            if path is not None:
+                path.unlink(missing_ok=True)
 
     def checkpoint(self, name: str) -> Path | None:
         """File of a part."""
@@ -114,10 +120,12 @@ def fit_surrogate(
     if not needs_training(surrogate) and isinstance(surrogate, nn.Module):
         ready = copy.deepcopy(surrogate).to(device).eval().requires_grad_(requires_grad=False)
         return ready, None, None
-    with torch.random.fork_rng():
+    with own_randomness(device):
         torch.manual_seed(seed)
         network = _surrogate_network(surrogate, model, players)
         outputs = predict(model, x[:1], output).shape[1]
+        if removal == "auto":  # out of range is for images, and for networks that will learn what it means
+            removal = "mean" if not players.is_image else "zero" if surrogate is None else "auto"
         made = make_surrogate(network, players, x, outputs=outputs, removal=removal, classes=output != "raw")
     place(made, device, players)
     if surrogate is None:
@@ -135,6 +143,7 @@ def fit_surrogate(
         augment=plan.augment,
         checkpoint=plan.checkpoint("surrogate"),
         resume=plan.resume,
+        identity={"output": output, "inputs": fingerprint(x), "model": fingerprint(*model.state_dict().values())},
         progress=plan.progress,
     )
     return made, history, measure_fidelity(made, model, x_valid, n_players=players.n_players, output=output, seed=seed)
@@ -176,6 +185,14 @@ def fit_network(
         validate=validate,
         checkpoint=plan.checkpoint("explainer"),
         resume=plan.resume,
+        identity={
+            "masks": plan.masks,
+            "output": masked.output,
+            "objective": type(objective).__name__,
+            "network": type(network).__name__,
+            "inputs": fingerprint(x),
+            "surrogate": fingerprint(*masked.surrogate.state_dict().values()),
+        },
         description="training the explainer",
         progress=plan.progress,
     )
@@ -221,6 +238,13 @@ def fit_student(
     )
 
 
+def fingerprint(*tensors: Tensor) -> str:
+    """Tell tensors from others: their sizes and sums, to as many digits as sums on a GPU can be relied on."""
+    sums = [(tensor.numel(), float(tensor.double().sum()), float(tensor.double().abs().sum())) for tensor in tensors]
+    count, total, size = (sum(column) for column in zip(*sums, strict=True))
+    return f"{count} numbers, sum {total / max(size, 1e-300):.4g} of {size:.5g}"
+
+
 def make_network(
     kind: MakeNetwork | NetworkName,
     surrogate: nn.Module,
@@ -231,7 +255,7 @@ def make_network(
     seed: int,
 ) -> nn.Module:
     """Return an untrained network on the device of the example: (batch, ...) to (batch, players, channels)."""
-    with torch.random.fork_rng():
+    with own_randomness(example.device):
         torch.manual_seed(seed)
         if callable(kind):
             network = kind(channels)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from fwshapley.games.masking import MaskedModel
 from fwshapley.networks.basis import HatBasis
-from fwshapley.sampling import draw_bernoulli, draw_by_law, draw_pairs
+from fwshapley.sampling import draw_trusted_bernoulli, draw_trusted_sizes
 from fwshapley.training import Shard
 from fwshapley.weights import Kernel as KernelKind
 from fwshapley.weights import Semivalue
@@ -128,7 +128,7 @@ class Multilinear:
         assert sample.t is not None  # noqa: S101 - of this objective's own making
         at = self.basis(sample.t).to(out.dtype)
         psi = torch.einsum("bnjo,bj->bno", self._coefficients(out), at * self._units(out))
-        log_level = torch.tensor(self.level or (1.0,) * self.maps, device=out.device, dtype=out.dtype).log()
+        log_level = _constant(self.level or (1.0,) * self.maps, out.device, out.dtype).log()
         log_scale = self.evenness * (at @ log_level) + (1 - self.evenness) * log_level.mean()
         return multilinear_loss(psi, sample.worth, sample.coalitions, sample.t) / log_scale.exp()
 
@@ -143,7 +143,7 @@ class Multilinear:
         return out.unflatten(2, (self.maps, -1))
 
     def _units(self, out: Tensor) -> Float[Tensor, " maps"]:
-        return torch.tensor(self.unit or (1.0,) * self.maps, device=out.device, dtype=out.dtype)
+        return _constant(self.unit or (1.0,) * self.maps, out.device, out.dtype)
 
 
 @dataclass(frozen=True)
@@ -179,11 +179,13 @@ class Kernel:
         self, masked: MaskedModel, x: Float[Tensor, "rows ..."], masks: int, generator: torch.Generator, shard: Shard
     ) -> Sample:
         """Draw coalitions by the size law, in complementary pairs where it is symmetric."""
-        law, count = self.weights.size_law(masked.n_players, self.kernel), len(x) * masks
-        if masks % 2 == 0 and bool(torch.isclose(law, law.flip(0)).all()):
-            coalitions = draw_pairs(law, count, generator).coalitions
-        else:
-            coalitions = draw_by_law(law, count, generator)
+        law, symmetric = _law(self, masked.n_players, generator.device)
+        paired = symmetric and masks % 2 == 0
+        count = len(x) * masks // (2 if paired else 1)
+        sizes = 1 + torch.multinomial(law, count, replacement=True, generator=generator)
+        coalitions = draw_trusted_sizes(sizes, masked.n_players, generator)
+        if paired:
+            coalitions = torch.stack([coalitions, ~coalitions], 1).flatten(0, 1)
         x, coalitions = shard.of(x), shard.of(coalitions.unflatten(0, (-1, masks)))
         ends = torch.tensor([[False], [True]], device=x.device).expand(len(x), 2, masked.n_players)
         worth = masked(x, torch.cat([coalitions, ends], 1))
@@ -260,19 +262,31 @@ def shift_to_total(
     return psi + (total - psi.sum(-2))[..., None, :] / psi.shape[-2]
 
 
+@lru_cache(maxsize=64)  # copied to the device once: every copy would wait for it
+def _constant(numbers: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Float[Tensor, " numbers"]:
+    return torch.tensor(numbers, device=device, dtype=dtype)
+
+
 @lru_cache(maxsize=64)  # one explanation after the other asks for the same
 def _mixtures(
     objective: Multilinear, weights: tuple[Semivalue, ...], device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "weights maps"]:
     """How much of every map goes into each weighting."""
     moments = torch.stack([objective.basis.moments(each) for each in weights]).to(device, dtype)
-    return moments * torch.tensor(objective.unit or 1.0, device=device, dtype=dtype)
+    return moments * _constant(objective.unit or (1.0,) * objective.maps, device, dtype)
+
+
+@lru_cache(maxsize=64)
+def _law(objective: Kernel, n: int, device: torch.device) -> tuple[Float[Tensor, " sizes"], bool]:
+    """Size law on the device, and whether it is symmetric, so that coalitions may be drawn with their complements."""
+    law = objective.weights.size_law(n, objective.kernel)
+    return law.to(device), bool(torch.isclose(law, law.flip(0)).all())
 
 
 def _draw_at(
     t: Float[Tensor, " batch"], masks: int, n: int, generator: torch.Generator
 ) -> Bool[Tensor, "batch {masks} {n}"]:
-    return draw_bernoulli(t.repeat_interleave(masks), n, generator).unflatten(0, (-1, masks))
+    return draw_trusted_bernoulli(t[:, None].expand(-1, masks), n, generator)
 
 
 def _ask(masked: MaskedModel, x: Tensor, coalitions: Tensor, t: Tensor) -> Sample:

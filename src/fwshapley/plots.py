@@ -21,6 +21,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MOST_MARKED_SIZES = 64
 MOST_BARS = 12
 RGB = 3
+PALE = 0.6
 
 
 def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
@@ -60,9 +61,9 @@ def plot_heat_maps(
         _draw_image(axes[row, 0], image, label)
         for column, title in enumerate(titles):
             heat, cell = maps[column, row].numpy(), axes[row, 1 + column]
-            _draw_image(cell, image.mean(0, keepdim=True), "")
+            _draw_image(cell, image.mean(0, keepdim=True), "", palest=PALE)
             limit = float(np.abs(heat).max()) or 1.0
-            cell.imshow(heat, cmap="RdBu_r", vmin=-limit, vmax=limit, alpha=0.8, interpolation="nearest")
+            cell.imshow(heat, cmap="RdBu_r", vmin=-limit, vmax=limit, alpha=0.7, interpolation="nearest")
             if not row:
                 cell.set_title(title, fontsize="small")
     return figure
@@ -91,10 +92,11 @@ def plot_bars(
     return figure
 
 
-def _draw_image(axes: Axes, image: Float[Tensor, "channels height width"], label: str) -> None:
+def _draw_image(axes: Axes, image: Float[Tensor, "channels height width"], label: str, *, palest: float = 0.0) -> None:
+    """Draw an image, its darkest pixel as grey as palest says."""
     low, high = image.aminmax()
-    scaled = ((image - low) / (high - low).clamp(min=1e-12)).permute(1, 2, 0)
-    axes.imshow((scaled if scaled.shape[2] == RGB else scaled.mean(2)).numpy(), cmap="gray")
+    scaled = palest + (1 - palest) * ((image - low) / (high - low).clamp(min=1e-12)).permute(1, 2, 0)
+    axes.imshow((scaled if scaled.shape[2] == RGB else scaled.mean(2)).numpy(), cmap="gray", vmin=0, vmax=1)
     axes.set_ylabel(label, fontsize="small")
     axes.set_xticks([])
     axes.set_yticks([])

@@ -46,11 +46,23 @@ def draw_bernoulli(t: Array, n: int, generator: torch.Generator) -> Bool[Tensor,
     return _keys(len(probability), n, generator) < probability[:, None]
 
 
+def draw_trusted_bernoulli(
+    t: Float[Tensor, " *batch"], n: int, generator: torch.Generator
+) -> Bool[Tensor, "*batch {n}"]:
+    """As `draw_bernoulli`, for the inner loop of training: unchecked, since a check waits for a GPU, and in float32."""
+    return torch.rand(*t.shape, n, generator=generator, device=t.device) < t[..., None]
+
+
 def draw_of_sizes(sizes: Array, n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
     """One uniformly random coalition of each given size."""
     sizes = torch.as_tensor(sizes, device=generator.device)
     if not bool(((sizes >= 0) & (sizes <= n)).all()):
         raise ValueError(f"sizes must lie between 0 and n={n}")
+    return draw_trusted_sizes(sizes, n, generator)
+
+
+def draw_trusted_sizes(sizes: Int[Tensor, " count"], n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
+    """As `draw_of_sizes`, unchecked, since a check waits for a GPU."""
     order = draw_permutations(len(sizes), n, generator)
     first = torch.arange(n, device=generator.device) < sizes[:, None]
     return torch.empty_like(first).scatter_(1, order, first)

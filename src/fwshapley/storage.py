@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -19,7 +21,7 @@ FORMAT = "fwshapley"
 def save_bundle(path: Path, kind: str, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write tensors with a JSON description of what they are."""
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    metadata = {"format": FORMAT, "kind": kind, "facts": json.dumps(facts)}
+    metadata = {"format": FORMAT, "kind": kind, "facts": json.dumps(facts), "digest": _digest(plain)}
     with written_whole(path) as temporary:
         save_file(plain, temporary, metadata=metadata)
 
@@ -36,6 +38,18 @@ def load_bundle(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor
             if metadata.get("kind") != kind:
                 raise ValueError(f"{path} holds the {metadata.get('kind')}, not the {kind}")
             facts: dict[str, Any] = json.loads(metadata["facts"])
-            return facts, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            if metadata["digest"] != _digest(tensors):
+                raise ValueError(f"{path} is damaged: its tensors are not those that were saved")
+            return facts, tensors
     except (SafetensorError, json.JSONDecodeError, KeyError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """Fingerprint of tensors: bytes that change on disk must not go unnoticed."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

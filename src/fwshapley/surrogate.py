@@ -21,7 +21,7 @@ from fwshapley.checks import Array, check_choice
 from fwshapley.games.masking import Output
 from fwshapley.networks.mlp import MLP, Standardise
 from fwshapley.players import Players
-from fwshapley.sampling import draw_bernoulli
+from fwshapley.sampling import draw_bernoulli, draw_trusted_bernoulli
 from fwshapley.training import Batch, Budget, History, Recipe, train
 
 Removal = Literal["auto", "zero", "mean"] | Tensor
@@ -110,7 +110,10 @@ def make_surrogate(
 def check_removal(removal: Literal["auto", "zero", "mean"] | Array) -> Removal:
     """Return removal as a rule or a tensor."""
     if not isinstance(removal, str):
-        return torch.as_tensor(removal)
+        filled = torch.as_tensor(removal)
+        if not bool(filled.isfinite().all()):
+            raise ValueError("removal holds NaN or infinite values; mend them first")
+        return filled
     check_choice("removal", removal, ("auto", "zero", "mean"))
     return cast("Removal", removal)
 
@@ -147,6 +150,7 @@ def train_surrogate(
     augment: Augment | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
+    identity: Mapping[str, Any] | None = None,
     progress: bool = True,
 ) -> History:
     """Train in place: KL divergence from the model's classes, or squared error for raw outputs.
@@ -181,6 +185,7 @@ def train_surrogate(
         validate=validate,
         checkpoint=checkpoint,
         resume=resume,
+        identity=identity,
         description="training the surrogate",
         progress=progress,
     )
@@ -210,9 +215,11 @@ def divergence(
 
 def predict(model: nn.Module, x: Float[Tensor, "rows ..."], output: Output) -> Float[Tensor, "rows outputs"]:
     """What a model itself says of whole inputs: class probabilities, or its raw outputs."""
-    device = device_of(model)
+    device, mode = device_of(model), model.training
+    model.eval()
     with torch.no_grad():
         out = torch.cat([as_columns(model(rows.to(device))).float() for rows in x.split(PREDICTION_ROWS)])
+    model.train(mode)
     return out if output == "raw" else out.softmax(1)
 
 
@@ -272,4 +279,4 @@ def measure_fidelity(
 
 def _draw_any_size(count: int, n: int, generator: torch.Generator) -> Bool[Tensor, "{count} {n}"]:
     """Coalitions whose sizes are uniform on 0..n: every player is in with the same, uniform probability."""
-    return draw_bernoulli(torch.rand(count, generator=generator, device=generator.device), n, generator)
+    return draw_trusted_bernoulli(torch.rand(count, generator=generator, device=generator.device), n, generator)

@@ -6,6 +6,7 @@ checkpoint as if nothing had happened: bit for bit on a CPU, for a budget in ste
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import math
 import time
@@ -159,6 +160,7 @@ def train(
     validate: Callable[[nn.Module], float] | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
+    identity: Mapping[str, Any] | None = None,
     description: str = "training",
     progress: bool = True,
 ) -> History:
@@ -178,7 +180,8 @@ def train(
         device: where it runs.
         validate: validation loss of the module, which is in evaluation mode then.
         checkpoint: file to save to every 20 seconds and at the end.
-        resume: go on from the checkpoint, if there is one.
+        resume: go on from the checkpoint, if there is one and it is of the same run.
+        identity: what else makes it the same run, as JSON holds it.
         description: for the progress bar and for messages.
         progress: whether to show a bar.
     """
@@ -191,12 +194,13 @@ def train(
         seed=seed,
         device=device,
         validate=validate,
+        identity=identity or {},
         description=description,
     )
     if resume and checkpoint is not None and checkpoint.exists():
         run.load(checkpoint)
     total = budget.steps or PERCENT
-    with ProgressBar(description, total, enabled=progress and run.is_main) as bar, _own_randomness(device):
+    with ProgressBar(description, total, enabled=progress and run.is_main) as bar, own_randomness(device):
         shown, saved = 0, time.monotonic()
         while not run.history.stopped:
             run.step()
@@ -233,6 +237,7 @@ class _Run:
         seed: int,
         device: torch.device,
         validate: Callable[[nn.Module], float] | None,
+        identity: Mapping[str, Any],
         description: str,
     ) -> None:
         # One process may train on several devices, one after the other; several share the group they are in.
@@ -240,8 +245,16 @@ class _Run:
         self.accelerator = Accelerator(
             cpu=device.type == "cpu", mixed_precision="bf16" if device.type == "cuda" else "no"
         )
+        if self.accelerator.num_processes > 1:
+            atexit.register(_leave_group)
+        if min(rows, recipe.batch_size) < self.accelerator.num_processes:
+            raise ValueError(
+                f"a batch of {min(rows, recipe.batch_size)} rows is too small for {self.accelerator.num_processes} "
+                "processes: each needs a row at least"
+            )
         self.module, self.loss, self.rows, self.recipe, self.budget = module, loss, rows, recipe, budget
         self.seed, self.device, self.validate, self.description = seed, device, validate, description
+        self.extra_identity = dict(identity)
         module.to(device).train()
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         self.optimiser = torch.optim.AdamW(
@@ -288,14 +301,16 @@ class _Run:
             history.stopped = history.stopped or "budget"
 
     def finish(self) -> None:
-        """Leave the best state in the module."""
+        """Leave the best state in the module, and let go of the wrappers around it."""
         self.module.load_state_dict(self.best)
         self.module.eval()
+        self.prepared, self.stepper = self.accelerator.free_memory(self.prepared, self.stepper)
 
     def _descend(self, spent: float) -> Tensor:
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.learning_rate * schedule(spent)
-        rows = _draw_rows(self.rows, self.recipe.batch_size, self.history.steps, self.seed).to(self.device)
+        rows = _draw_rows(self.rows, self.recipe.batch_size, self.history.steps, self.seed)
+        rows = rows.to(self.device, non_blocking=True)
         self.generator.manual_seed(_mix(self.seed, "step", self.history.steps))
         torch.manual_seed(_mix(self.seed, f"layers of process {self.shard.index}", self.history.steps))  # dropout
         share = len(self.shard.of(rows)) * self.shard.count / len(rows)
@@ -354,7 +369,8 @@ class _Run:
     def _identity(self) -> dict[str, Any]:
         """What must not change between a checkpoint and its resumption."""
         recipe = {name: value for name, value in asdict(self.recipe).items() if name != "compiled"}
-        return {"description": self.description, "rows": self.rows, "seed": self.seed, **recipe, **asdict(self.budget)}
+        run = {"description": self.description, "rows": self.rows, "seed": self.seed}
+        return {**run, **recipe, **asdict(self.budget), **self.extra_identity}
 
     def save(self, path: Path) -> None:
         if not self.is_main:
@@ -395,10 +411,16 @@ class _Run:
 
 
 @contextmanager
-def _own_randomness(device: torch.device) -> Iterator[None]:
-    """Seed torch's global generators freely (dropout uses them) and leave them as they were."""
+def own_randomness(device: torch.device) -> Iterator[None]:
+    """Seed torch's global generators freely (layers and dropout use them) and leave them as they were."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
+
+
+def _leave_group() -> None:
+    """Leave the process group at the end, or its threads may abort a process that is ending."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _draw_rows(rows: int, batch_size: int, step: int, seed: int) -> Int[Tensor, " batch"]:

@@ -19,8 +19,6 @@ Output = Literal["probability", "logit", "raw"]
 MOST_ELEMENTS = 2**23
 """Numbers in the masked inputs of one call of a surrogate; its activations are many times as large."""
 
-CERTAIN = 1 - 1e-7
-
 
 @dataclass(frozen=True, eq=False)
 class MaskedModel:
@@ -82,9 +80,12 @@ class PredictionGame:
 
 
 def class_log_odds(logits: Float[Tensor, "rows classes"]) -> Float[Tensor, "rows classes"]:
-    """Log of p / (1 - p) for every class; p is taken to be at most 1 - 1e-7."""
+    """Log of p / (1 - p) for every class, accurate however certain the most likely one is."""
     log_p = logits.log_softmax(1)
-    return log_p - torch.log1p(-log_p.exp().clamp(max=CERTAIN))
+    top = logits.argmax(1, keepdim=True)
+    log_others = logits.scatter(1, top, -math.inf).logsumexp(1, keepdim=True)  # 1 - p of the top class cancels
+    odds = log_p - torch.log1p(-log_p.exp().clamp(max=1 / 2))  # the others have 1/2 at most
+    return odds.scatter(1, top, logits.gather(1, top) - log_others)
 
 
 WORTH: Mapping[Output, Callable[[Tensor], Tensor]] = {

@@ -29,9 +29,9 @@ class UNet(nn.Module):
     ) -> None:
         super().__init__()
         self.players = players
-        height = players.assignment.shape[0]
+        height, width_of_image = players.assignment.shape
         goal = players.grid[0] if players.grid else height
-        depth = min(depth, height.bit_length() - 1)  # an image of 8 rows can be halved three times
+        depth = min(depth, min(height, width_of_image).bit_length() - 1)  # 8 rows can be halved three times
         climbs = next((climb for climb in range(depth) if height >> (depth - climb) >= goal), depth)
         widths = [width << level for level in range(depth + 1)]
         self.down = nn.ModuleList(
