@@ -144,11 +144,11 @@ def class_means(
 def sampled(
     explainer: fw.FeatureExplainer, x: Tensor, predicted: Int[Tensor, "inputs 1"]
 ) -> tuple[Float[Tensor, "weights inputs players"], int]:
-    """Least-squares estimates with the calls that take as long as an explanation, but at least two per player."""
+    """Least-squares estimates with the calls that take as long as an explanation, or the fewest that will do."""
     game = explainer.game(x[0])
     coalitions = torch.rand(512, game.n_players) < 1 / 2
     explaining = seconds(lambda: explainer.explain(x, weights=WEIGHTS)) / len(x)
-    calls = max(2 * game.n_players, round(explaining / (seconds(lambda: game(coalitions)) / len(coalitions))))
+    calls = max(2 * game.n_players + 10, round(explaining / (seconds(lambda: game(coalitions)) / len(coalitions))))
     values = [
         torch.stack(
             [fw.least_squares_values(explainer.game(each), w, budget=calls, progress=False).values for each in x]

@@ -37,8 +37,8 @@ def main() -> None:
     """Time, print, draw, record."""
     arguments = parse()
     if arguments.draw:
-        for name in ("explain_speed", "explain_speed_cpu"):
-            recorded = json.loads((arguments.out / f"{name}.json").read_text())
+        for path in arguments.out.glob("explain_speed*.json"):
+            name, recorded = path.stem, json.loads(path.read_text())
             draw(recorded["results"]["times"]).savefig(arguments.figures / f"{name}.png")
         return
     started = time.perf_counter()
@@ -56,7 +56,7 @@ def main() -> None:
         for quick in compiled
         for row in time_all(model, {"explainer": teacher, "student": student}, x, compiled=quick, smoke=arguments.smoke)
     ]
-    name = "explain_speed" if arguments.smoke or device.type == "cuda" else "explain_speed_cpu"
+    name = "explain_speed_gpu" if device.type == "cuda" else "explain_speed"
     record(name, found, out=arguments.out, seeds=[0], started=started)
     if not arguments.no_figure:
         draw(found["times"]).savefig(arguments.figures / f"{name}.png")

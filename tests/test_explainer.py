@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from fwshapley import explainer as explainer_module
-from fwshapley.explainer import choose_device
+from fwshapley.inputs import choose_device
 from fwshapley.networks.mlp import TableNetwork
 from fwshapley.objective import Kernel, Multilinear
 from fwshapley.players import columns

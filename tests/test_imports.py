@@ -16,7 +16,7 @@ LAYERS = [
     ("exact", "montecarlo", "training"),
     ("networks",),
     ("objective", "surrogate", "results"),
-    ("fitting",),
+    ("fitting", "inputs"),
     ("saving",),
     ("explainer", "valuation"),
     ("metrics",),

@@ -202,7 +202,7 @@ def test_a_file_that_is_no_whole_explainer_is_refused(
 def test_an_explainer_is_no_attribution(tmp_path: Path, table: fw.FeatureExplainer) -> None:
     table.save(tmp_path)
     with pytest.raises(ValueError, match="holds the explainer, not the attribution"):
-        fw.load(tmp_path / FILE)
+        fw.Attribution.load(tmp_path / FILE)
 
 
 def test_images_need_a_model_of_the_right_architecture(tmp_path: Path, image: fw.FeatureExplainer) -> None:

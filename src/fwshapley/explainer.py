@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -28,11 +27,12 @@ from fwshapley.fitting import (
     make_network,
 )
 from fwshapley.games.masking import MOST_ELEMENTS, MaskedModel, Output, PredictionGame
+from fwshapley.inputs import MOST_HELD_OUT, check_inputs, check_model, choose_device, choose_outputs, hold_out
 from fwshapley.objective import Kernel, Multilinear, Objective, SumConstraint, shift_to_total
 from fwshapley.players import Players, columns
 from fwshapley.results import Attribution
 from fwshapley.saving import load_fitted, save_fitted
-from fwshapley.surrogate import Augment, Fidelity, Removal, as_columns, check_removal
+from fwshapley.surrogate import Augment, Fidelity, Removal, check_removal
 from fwshapley.training import Budget, History, Recipe
 from fwshapley.version import __version__
 from fwshapley.weights import Kernel as KernelKind
@@ -41,9 +41,7 @@ from fwshapley.weights import Semivalue, Shapley, check_semivalue
 ObjectiveName = Literal["multilinear", "kernel"]
 
 DEFAULT_BUDGET = Budget(seconds=120)
-VALIDATION_SHARE, MOST_HELD_OUT = 0.1, 512
 EXPLAINED_AT_ONCE = 256
-NEARLY_ONE = 1e-4
 
 
 class FeatureExplainer:
@@ -153,8 +151,8 @@ class FeatureExplainer:
         folder = None if checkpoints is None else Path(checkpoints)
         recipe = Recipe(check_whole("batch_size", batch_size), learning_rate, compiled=compiled)
         plan = Plan(budget, recipe, check_whole("masks", masks, minimum=2), augment, folder, resume, progress)
-        x = self._check_inputs(x_train)
-        x, valid = self._hold_out(x) if x_valid is None else (x, self._check_inputs(x_valid))
+        x = check_inputs(x_train)
+        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid))
         plan.start_anew()
         self._fitted, self._quick = self._fit(x, valid, plan), None
         return self
@@ -163,7 +161,7 @@ class FeatureExplainer:
         players = self._known_players(x)
         players.check(valid)
         model = copy.deepcopy(self.model).to(self.device).eval().requires_grad_(requires_grad=False)
-        self._check_outputs(model, x[:64].to(self.device))
+        check_model(model, x[:64].to(self.device), self.output, self.output_names)
         surrogate, history, self.fidelity = fit_surrogate(
             self.surrogate,
             model,
@@ -208,25 +206,23 @@ class FeatureExplainer:
             batch_size: inputs at once.
         """
         fitted = self._require_fitted()
-        inputs = self._check_inputs(x)
+        inputs = check_inputs(x)
         self._known_players(inputs)
         several = self._weightings(weights)
         total = self._resolve_total(total)
         most = min(EXPLAINED_AT_ONCE, max(1, MOST_ELEMENTS // inputs[:1].numel()))
         chunk = most if batch_size == "auto" else check_whole("batch_size", batch_size)
+        numbers = choose_outputs(outputs, len(inputs), len(fitted.base), self.output)
+        chosen = [None] * len(inputs.split(chunk)) if numbers is None else numbers.split(chunk)
         parts = [
-            self._explain_batch(fitted, batch.to(self.device), several, chosen, total)
-            for batch, chosen in zip(
-                inputs.split(chunk),
-                self._chosen_outputs(outputs, len(inputs), len(fitted.base), chunk),
-                strict=True,
-            )
+            self._explain_batch(fitted, batch.to(self.device), several, some, total)
+            for batch, some in zip(inputs.split(chunk), chosen, strict=True)
         ]
-        values, numbers = torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts])
+        values, explained = torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts])
         return Attribution(
             values=values[0] if weights is None or isinstance(weights, Semivalue) else values,
-            base_values=fitted.base[numbers],
-            outputs=numbers,
+            base_values=fitted.base[explained],
+            outputs=explained,
             inputs=inputs,
             weights=several[0] if weights is None or isinstance(weights, Semivalue) else several,
             total=total,
@@ -240,18 +236,18 @@ class FeatureExplainer:
         fitted: Fitted,
         x: Float[Tensor, "batch ..."],
         weights: Sequence[Semivalue],
-        outputs: Int[Tensor, "batch outputs"] | Literal["predicted"],
+        outputs: Int[Tensor, "batch outputs"] | None,
         total: Total,
     ) -> tuple[Float[Tensor, "weights batch players outputs"], Int[Tensor, "batch outputs"]]:
-        """Values of a batch, and the numbers of the outputs they are of."""
+        """Values of a batch, and the numbers of the outputs they are of; None is the one predicted."""
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             out = (fitted.network if self._quick is None else self._quick)(x)
         values = fitted.objective.read(out.float(), weights)
-        if total == "efficient" or isinstance(outputs, str):
+        if total == "efficient" or outputs is None:
             everyone = fitted.masked.ends(x)[:, 1]
             if total == "efficient":
                 values = shift_to_total(values, (everyone - fitted.base).expand(len(weights), -1, -1))
-            if isinstance(outputs, str):
+            if outputs is None:
                 outputs = everyone.argmax(1, keepdim=True)
         numbers = outputs.to(self.device)
         return values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1)), numbers
@@ -270,7 +266,7 @@ class FeatureExplainer:
         one = torch.as_tensor(x)
         assert self.players is not None  # noqa: S101 - known since the fit
         dimensions = self.players.assignment.ndim + self.players.is_image
-        one = self._check_inputs(one if one.ndim > dimensions else one[None])
+        one = check_inputs(one if one.ndim > dimensions else one[None])
         self._known_players(one)
         if len(one) != 1:
             raise ValueError(f"a game is that of one input, got {len(one)}")
@@ -303,9 +299,9 @@ class FeatureExplainer:
             progress: whether to show a progress bar.
         """
         fitted = self._require_fitted()
-        x = self._check_inputs(x_train)
+        x = check_inputs(x_train)
         players = self._known_players(x)
-        x, valid = self._hold_out(x) if x_valid is None else (x, self._check_inputs(x_valid))
+        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid))
         players.check(valid)
         few = x[:MOST_HELD_OUT].to(self.device)
         channels = fitted.objective.maps * len(fitted.base)
@@ -393,17 +389,6 @@ class FeatureExplainer:
             raise RuntimeError("this explainer is not fitted yet: call fit(x_train) first, or load one that is")
         return self._fitted
 
-    def _check_inputs(self, x: Array) -> Float[Tensor, "batch ..."]:
-        inputs = torch.as_tensor(x).detach().float()
-        if inputs.ndim < 2 or not len(inputs):  # noqa: PLR2004 - rows and columns
-            raise ValueError(f"inputs must be a batch of at least one, got shape {tuple(inputs.shape)}")
-        finite = inputs.isfinite()
-        if not bool(finite.all()):
-            row = int((~finite).flatten(1).any(1).nonzero()[0])
-            count = int((~finite).sum())
-            raise ValueError(f"input {row} holds NaN or infinite values ({count} in all); mend them first")
-        return inputs
-
     def _known_players(self, x: Tensor) -> Players:
         if self.players is None:
             if x.ndim != 2:  # noqa: PLR2004 - rows and columns
@@ -412,31 +397,6 @@ class FeatureExplainer:
             self.players = columns(x.shape[1]).to(self.device)
         self.players.check(x)
         return self.players
-
-    def _check_outputs(self, model: nn.Module, x: Tensor) -> None:
-        with torch.no_grad():
-            raw = model(x)
-        if not isinstance(raw, Tensor) or raw.ndim not in (1, 2) or len(raw) != len(x):
-            found = tuple(raw.shape) if isinstance(raw, Tensor) else type(raw).__name__
-            raise ValueError(f"the model must return (batch, outputs), it returned {found} for {len(x)} inputs")
-        if not bool(raw.isfinite().all()):
-            raise ValueError("the model's outputs are not finite on the first inputs")
-        out = as_columns(raw)
-        if self.output_names is not None and len(self.output_names) != out.shape[1]:
-            raise ValueError(f"{len(self.output_names)} output names for a model of {out.shape[1]} outputs")
-        if self.output == "raw":
-            return
-        if out.shape[1] == 1:
-            raise ValueError("the model has one output, so its classes have no probabilities; use output='raw'")
-        if bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < NEARLY_ONE).all()):
-            raise ValueError("the model seems to return probabilities: let it return logits, or use output='raw'")
-
-    def _hold_out(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        held_out = min(math.ceil(VALIDATION_SHARE * len(x)), MOST_HELD_OUT)
-        if held_out == len(x):
-            raise ValueError(f"{len(x)} inputs are too few to hold some out; pass x_valid=...")
-        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(self.seed)).to(x.device)
-        return x[order[held_out:]], x[order[:held_out]]
 
     def _weightings(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
         if weights is None:
@@ -457,25 +417,6 @@ class FeatureExplainer:
         if total == "auto":
             return "efficient" if isinstance(self.objective, Kernel) else "raw"
         return "efficient" if isinstance(self.objective, Kernel) else total
-
-    def _chosen_outputs(
-        self, outputs: Literal["all", "predicted"] | Array, batch: int, count: int, chunk: int
-    ) -> Sequence[Int[Tensor, "batch outputs"] | Literal["predicted"]]:
-        """Numbers of the outputs of each input, chunk by chunk."""
-        if isinstance(outputs, str):
-            check_choice("outputs", outputs, ("all", "predicted"))
-        if isinstance(outputs, str) and outputs == "predicted":
-            if self.output == "raw":
-                raise ValueError("raw outputs are no classes, so none is predicted; name the outputs, e.g. outputs=[0]")
-            return ["predicted"] * math.ceil(batch / chunk)
-        numbers = torch.arange(count) if isinstance(outputs, str) else torch.as_tensor(outputs)
-        numbers = numbers.expand(batch, -1) if numbers.ndim == 1 else numbers
-        whole = not (numbers.is_floating_point() or numbers.is_complex())
-        if not whole or numbers.ndim != 2 or len(numbers) != batch or not numbers.numel():  # noqa: PLR2004
-            raise ValueError(f"outputs must be 'all', 'predicted', a list of numbers, or ({batch}, ...) numbers")
-        if not bool(((numbers >= 0) & (numbers < count)).all()):
-            raise ValueError(f"outputs must be between 0 and {count - 1}, got {outputs}")
-        return numbers.long().split(chunk)
 
     def _names(self, count: int) -> tuple[str, ...]:
         return self.output_names or tuple(f"output {number}" for number in range(count))
@@ -504,24 +445,11 @@ class _Missing(nn.Module):
 
 
 def load(
-    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
     *,
     model: nn.Module | None = None,
     network: MakeNetwork | None = None,
     device: str | torch.device = "auto",
-) -> FeatureExplainer | Attribution:
-    """Read what was saved: an explainer from its folder, an attribution from its file; see `FeatureExplainer.load`."""
-    if Path(path).is_file():
-        return Attribution.load(Path(path))
-    return FeatureExplainer.load(path, model=model, network=network, device=device)
-
-
-def choose_device(device: str | torch.device) -> torch.device:
-    """Return the device named; "auto" is CUDA where there is one."""
-    if device == "auto":
-        own = int(os.environ.get("LOCAL_RANK", "0"))  # of several processes, each has a GPU of its own
-        return torch.device("cuda", own) if torch.cuda.is_available() else torch.device("cpu")
-    chosen = torch.device(device)
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {device} was asked for, but CUDA is not available")
-    return chosen
+) -> FeatureExplainer:
+    """Read an explainer that was saved to a folder; see `FeatureExplainer.load`."""
+    return FeatureExplainer.load(folder, model=model, network=network, device=device)

@@ -1,0 +1,94 @@
+"""Checks of what an explainer is given: inputs, a model, outputs to explain, a device."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from fwshapley.checks import Array, check_choice
+from fwshapley.games.masking import Output
+from fwshapley.surrogate import as_columns
+
+VALIDATION_SHARE, MOST_HELD_OUT = 0.1, 512
+NEARLY_ONE = 1e-4
+
+
+def check_inputs(x: Array) -> Float[Tensor, "batch ..."]:
+    """Return a batch of inputs in float32, or say which of them cannot be used."""
+    inputs = torch.as_tensor(x).detach().float()
+    if inputs.ndim < 2 or not len(inputs):  # noqa: PLR2004 - rows and columns
+        raise ValueError(f"inputs must be a batch of at least one, got shape {tuple(inputs.shape)}")
+    finite = inputs.isfinite()
+    if not bool(finite.all()):
+        row, count = int((~finite).flatten(1).any(1).nonzero()[0]), int((~finite).sum())
+        raise ValueError(f"input {row} holds NaN or infinite values ({count} in all); mend them first")
+    return inputs
+
+
+def hold_out(x: Float[Tensor, "rows ..."], seed: int) -> tuple[Float[Tensor, "train ..."], Float[Tensor, "valid ..."]]:
+    """Divide inputs at random into those to train on and a tenth, at most 512, to validate on."""
+    held_out = min(math.ceil(VALIDATION_SHARE * len(x)), MOST_HELD_OUT)
+    if held_out == len(x):
+        raise ValueError(f"{len(x)} inputs are too few to hold some out; pass x_valid=...")
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed)).to(x.device)
+    return x[order[held_out:]], x[order[:held_out]]
+
+
+def check_model(
+    model: nn.Module, x: Float[Tensor, "batch ..."], output: Output, output_names: Sequence[str] | None
+) -> None:
+    """Raise unless the model's outputs on some inputs are what `output` says they are."""
+    with torch.no_grad():
+        raw = model(x)
+    if not isinstance(raw, Tensor) or raw.ndim not in (1, 2) or len(raw) != len(x):
+        found = tuple(raw.shape) if isinstance(raw, Tensor) else type(raw).__name__
+        raise ValueError(f"the model must return (batch, outputs), it returned {found} for {len(x)} inputs")
+    if not bool(raw.isfinite().all()):
+        raise ValueError("the model's outputs are not finite on the first inputs")
+    out = as_columns(raw)
+    if output_names is not None and len(output_names) != out.shape[1]:
+        raise ValueError(f"{len(output_names)} output names for a model of {out.shape[1]} outputs")
+    if output == "raw":
+        return
+    if out.shape[1] == 1:
+        raise ValueError("the model has one output, so its classes have no probabilities; use output='raw'")
+    if bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < NEARLY_ONE).all()):
+        raise ValueError("the model seems to return probabilities: let it return logits, or use output='raw'")
+
+
+def choose_outputs(
+    outputs: Literal["all", "predicted"] | Array, batch: int, count: int, output: Output
+) -> Int[Tensor, "batch outputs"] | None:
+    """Return the numbers of the outputs to explain for each input; None for the one that is predicted."""
+    if isinstance(outputs, str):
+        check_choice("outputs", outputs, ("all", "predicted"))
+        if outputs == "all":
+            return torch.arange(count).expand(batch, -1)
+        if output == "raw":
+            raise ValueError("raw outputs are no classes, so none is predicted; name the outputs, e.g. outputs=[0]")
+        return None
+    numbers = torch.as_tensor(outputs)
+    numbers = numbers.expand(batch, -1) if numbers.ndim == 1 else numbers
+    whole = not (numbers.is_floating_point() or numbers.is_complex())
+    if not whole or numbers.ndim != 2 or len(numbers) != batch or not numbers.numel():  # noqa: PLR2004 - a table
+        raise ValueError(f"outputs must be 'all', 'predicted', a list of numbers, or ({batch}, ...) numbers")
+    if not bool(((numbers >= 0) & (numbers < count)).all()):
+        raise ValueError(f"outputs must be between 0 and {count - 1}, got {outputs}")
+    return numbers.long()
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """Return the device named; "auto" is CUDA where there is one."""
+    if device == "auto":
+        own = int(os.environ.get("LOCAL_RANK", "0"))  # of several processes, each has a GPU of its own
+        return torch.device("cuda", own) if torch.cuda.is_available() else torch.device("cpu")
+    chosen = torch.device(device)
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {device} was asked for, but CUDA is not available")
+    return chosen
