@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,12 @@ from fwshapley.games.masking import Output
 from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
 from fwshapley.objective import Multilinear
 from fwshapley.plots import COLOURS, new_figure
-from record import record
+from record import command_line, record
 
 IMAGES, JUDGED = 32, 1000
 CALLS = 16_384
 CURVE_STEPS = 16
+CLASS_MEAN_IMAGES = 5000
 FIRST_QUARTER = 0.25
 
 RUNS: Mapping[str, Mapping[str, Any]] = {
@@ -127,7 +129,9 @@ def run_once(name: str, setting: cifar.Setting, work: Path, *, smoke: bool) -> N
         "steps": history.steps,
         "seconds": history.seconds,
         "validation": history.validation,
+        "how": {"command": command_line(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "fwshapley": fw.__version__},
         "agreement": agreements(explainer, setting, halves),
+        "class mean": class_means(explainer, setting, halves),
         "curves": curves(explainer, setting, halves, count=32 if smoke else JUDGED),
     }
     path.write_text(json.dumps(results))
@@ -165,6 +169,20 @@ def agreements(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: T
         between = measure_agreement(first, second).pearson
         found = asdict(measure_agreement(estimate, (first + second) / 2))
         rows[str(weights)] = found | {"ceiling": math.sqrt(max(2 * between / (1 + between), 0.0))}
+    return rows
+
+
+def class_means(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: Tensor) -> dict[str, float]:
+    """Correlation of one map per class, the mean learned explanation of training images, with the references."""
+    several = weightings(explainer)
+    every = explainer.explain(setting.x_train[:CLASS_MEAN_IMAGES], weights=several, outputs="predicted")
+    x = setting.images.x_test[: halves.shape[2]]
+    predicted = setting.model(x).argmax(1, keepdim=True)
+    rows = {}
+    for number, weights in enumerate(several):
+        of_class = [every.values[number, every.outputs[:, 0] == each, :, 0].mean(0) for each in predicted[:, 0]]
+        reference = pick(halves[:, cifar.WEIGHTS.index(weights)], predicted).mean(0)
+        rows[str(weights)] = measure_agreement(torch.stack(of_class).nan_to_num().cpu(), reference).pearson
     return rows
 
 

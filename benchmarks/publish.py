@@ -61,20 +61,20 @@ Made from `benchmarks/results/*.json` by `python benchmarks/publish.py`; a test 
 
 ## Learned values against long-run references: CIFAR-10
 
-A ResNet-18 ({accuracy:.1%} accurate) and 256 players of 2 x 2 pixels. Pearson correlation over players with references of
-{calls:,} game calls, for the predicted class, mean over {images} test images; the ceiling is what the agreement of the
-references' halves allows. One network is trained for all weightings, for the GPU time named; one seed.
+A ResNet-18 ({accuracy:.1%} accurate) and 256 players of 2 x 2 pixels. Pearson correlation over players with references
+of {calls:,} game calls, for the predicted class, mean over {images} test images; the ceiling is what the agreement of
+the references' halves allows. One network is trained for all weightings, for the GPU time named; one seed.
 
 {cifar}
 
 ![Correlation by weighting](figures/agreement.png)
 
-"Uneven" leaves the loss as it is over t instead of dividing it by the root of its level ([math.md](math.md), section 3).
-Large beta is hard: the class is nearly certain once most of the image is seen, so that little is left to explain.
+"Uneven" leaves the loss over t as it is, instead of dividing it by the root of its level ([math.md](math.md), section
+3). Large beta is hard: the class is nearly certain once most of the image is seen, so that little is left to explain.
 
-Areas under the inclusion curve (higher is better) and the exclusion curve (lower is better) on 1000 test images. The second
-surrogate has another seed and initialisation and was never shown to an explainer; the zero-masked model has never seen
-holes. Skill on {images} images: 0 is a random order, 1 the order of the references.
+Areas under the inclusion curve (higher is better) and the exclusion curve (lower is better) on 1000 test images. The
+second surrogate has another seed and initialisation and was never shown to an explainer; the zero-masked model has
+never seen holes. Skill on {images} images: 0 is a random order, 1 the order of the references.
 
 {curves}
 
@@ -290,8 +290,9 @@ def readme_cifar(agreement: dict[str, Any]) -> str:
         for run, rows in minutes.items()
     ]
     return (
-        f"One network for every weighting of a ResNet-18 on CIFAR-10 ({agreement['results']['setting']['accuracy']:.1%} "
-        "accurate, 256 players): correlation with long-run references at Beta(16, 1), Beta(4, 1) and Shapley; "
+        "One network for every weighting of a ResNet-18 on CIFAR-10 "
+        f"({agreement['results']['setting']['accuracy']:.1%} accurate, 256 players): correlation with long-run "
+        "references at Beta(16, 1), Beta(4, 1) and Shapley; "
         f"{'; '.join(found)} (one seed, [all figures](docs/results.md))."
     )
 

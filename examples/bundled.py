@@ -75,7 +75,7 @@ def diabetes(seed: int = 0) -> Task:
     _train(model, x[TEST_ROWS:], y[TEST_ROWS:], functional.mse_loss, epochs=60)
     with torch.no_grad():
         error = functional.mse_loss(model(x[:TEST_ROWS]), y[:TEST_ROWS]) / y[:TEST_ROWS].var()
-    players = fw.groups({name: [column] for column, name in enumerate(data.feature_names)})
+    players = fw.columns(len(data.feature_names), data.feature_names)
     return Task(model, players, x[TEST_ROWS:], x[:TEST_ROWS], 1 - float(error), ("progress",))
 
 

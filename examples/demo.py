@@ -40,13 +40,13 @@ def main() -> None:
         "Explaining a model in one forward pass",
         "A network trained without ground truth, held against exact values of the same games.",
     )
-    explain_digits(report, console, arguments.seconds, arguments.exact)
+    explain_digits(report, console, arguments.seconds, arguments.exact, out=arguments.out)
     explain_table(report, console, arguments.seconds / 3, arguments.exact)
     report.text(f"Made by examples/demo.py in {time.perf_counter() - started:.0f} s, fwshapley {fw.__version__}.")
     console.print(f"[bold]{report.write(arguments.out / 'report.html')}[/bold] has the pictures.")
 
 
-def explain_digits(report: Report, console: Console, seconds: float, exact_inputs: int) -> None:
+def explain_digits(report: Report, console: Console, seconds: float, exact_inputs: int, *, out: Path) -> None:
     """Images: three methods, by agreement with enumeration and by inclusion."""
     task = bundled.digits()
     console.print(f"Digits: a small convolutional network, {task.skill:.1%} accurate; 16 players of 2 x 2 pixels.")
@@ -96,8 +96,11 @@ def explain_digits(report: Report, console: Console, seconds: float, exact_input
         f"Agreement with exact values on {exact_inputs} held-out images; area under the inclusion curve on {len(x)}, "
         "judged by a second surrogate that no explainer has seen.",
     )
+    picture = attribution.plot(SHOWN)
+    out.mkdir(parents=True, exist_ok=True)
+    picture.savefig(out / "digits.png")
     report.figure(
-        attribution.plot(SHOWN),
+        picture,
         "Red speaks for the predicted class, blue against it; from small coalitions (left) to large.",
     )
 

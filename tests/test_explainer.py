@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -198,10 +199,9 @@ def test_outputs_may_be_a_numpy_array(classifier: fw.FeatureExplainer) -> None:
     assert found.outputs.tolist() == [[2, 0]] * 20
 
 
-def test_the_predicted_output_is_the_most_likely_one(classifier: fw.FeatureExplainer) -> None:
+def test_the_predicted_output_is_the_one_most_likely_to_the_model(classifier: fw.FeatureExplainer) -> None:
     found = classifier.explain(X_TEST, outputs="predicted")
-    everyone = torch.ones(1, N, dtype=torch.bool)
-    predicted = [int(classifier.game(x)(everyone).argmax()) for x in X_TEST]
+    predicted = copy.deepcopy(classifier.model).eval()(X_TEST).argmax(1).tolist()
     assert found.outputs[:, 0].tolist() == predicted
     assert len(set(predicted)) > 1
     assert torch.equal(found.values, classifier.explain(X_TEST, outputs=found.outputs).values)
@@ -422,7 +422,7 @@ def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path) -> None:
     again = fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path, resume=True)
     assert torch.equal(first.explain(X_TEST).values, again.explain(X_TEST).values)
     assert again.histories == first.histories
-    with pytest.raises(ValueError, match="is the checkpoint of another run: seed, inputs differ"):
+    with pytest.raises(ValueError, match=r"is the checkpoint of another run: seed, .*differ"):
         fit(fw.FeatureExplainer(seeded(TableModel), seed=1), checkpoints=tmp_path, resume=True)
     with pytest.raises(ValueError, match="is the checkpoint of another run: batch_size differ"):
         fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path, resume=True, batch_size=16)
@@ -435,8 +435,10 @@ def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path) -> None:
         ({"output": "logit"}, {}, "output"),
         ({"model": TableModel}, {}, "model"),
         ({"objective": "kernel", "weights": BETA}, {}, "objective"),
+        ({"objective": Multilinear(evenness=0.0)}, {}, "objective"),
+        ({}, {"x_valid": X_TEST}, "x_valid"),
     ],
-    ids=["masks", "output", "model", "objective"],
+    ids=["masks", "output", "model", "objective", "evenness", "validation"],
 )
 def test_a_checkpoint_of_another_fit_is_refused(
     tmp_path: Path, explainer: dict[str, Any], options: dict[str, Any], changed: str
@@ -455,10 +457,84 @@ def test_a_new_fit_removes_the_checkpoints_of_an_old_one(tmp_path: Path, monkeyp
     def interrupted(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fwshapley.explainer.fit_surrogate", interrupted)
+    monkeypatch.setattr("fwshapley.explainer.teach_surrogate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
     assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_a_checkpoint_of_another_weighting_is_refused(tmp_path: Path) -> None:
+    one, other = (
+        fw.FeatureExplainer(seeded(TableModel), weights=weights, objective="kernel", surrogate=None)
+        for weights in (fw.Shapley(), BETA)
+    )
+    fit(one, checkpoints=tmp_path)
+    with pytest.raises(ValueError, match="is the checkpoint of another run: objective differ"):
+        fit(other, checkpoints=tmp_path, resume=True)
+
+
+def test_the_class_explained_is_the_one_the_model_predicts() -> None:
+    model = seeded(TableModel)
+    contrary = fw.Surrogate(Contrary(model), columns(N), torch.zeros(1, N))
+    explainer = fit(fw.FeatureExplainer(model, surrogate=contrary))
+    predicted = model.eval()(X_TEST).argmax(1, keepdim=True)
+    assert torch.equal(explainer.explain(X_TEST, outputs="predicted").outputs, predicted)
+    assert not torch.equal(explainer.game(X_TEST[0])(torch.ones(1, N, dtype=torch.bool)).argmax(1), predicted[0])
+
+
+class Contrary(nn.Module):
+    """Says the opposite of a model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = -self.model(x)
+        return out
+
+
+def test_what_cannot_be_explained_is_refused_before_the_surrogate_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(*_arguments: object, **_options: object) -> None:
+        pytest.fail("the surrogate was trained")
+
+    monkeypatch.setattr("fwshapley.explainer.teach_surrogate", train)
+    explainer = fw.FeatureExplainer(seeded(TableModel), network=lambda channels: nn.Linear(N, channels))
+    with pytest.raises(ValueError, match="the network returned shape"):
+        fit(explainer)
+    assert explainer.players is None
+    assert explainer.histories == {}
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "message"),
+    [
+        (fw.Surrogate(TableModel(), fw.groups({"pair": [0, 1]}, count=N), torch.zeros(1, N)), "made for other players"),
+        (fw.Surrogate(nn.Linear(N, 7), columns(N), torch.zeros(1, N)), "has 7 outputs, the model 3"),
+    ],
+    ids=["players", "outputs"],
+)
+def test_a_surrogate_of_something_else_is_refused(surrogate: fw.Surrogate, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit(fw.FeatureExplainer(seeded(TableModel), surrogate=surrogate))
+
+
+def test_removal_is_refused_where_nothing_is_filled() -> None:
+    with pytest.raises(ValueError, match="fills nothing: leave removal='auto'"):
+        fit(fw.FeatureExplainer(seeded(TableModel), removal="zero"))
+
+
+def test_one_player_needs_no_kernel() -> None:
+    everyone = fw.groups({"all": range(N)})
+    with pytest.raises(ValueError, match="one player gets all of"):
+        fit(fw.FeatureExplainer(seeded(TableModel), everyone, objective="kernel", weights=BETA))
+    explainer = fit(fw.FeatureExplainer(seeded(TableModel), everyone))
+    assert explainer.explain(X_TEST).values.shape[1:] == (1, 3)
+
+
+def test_a_model_that_wants_other_inputs_is_named() -> None:
+    with pytest.raises(ValueError, match="the model cannot be run on float32 inputs"):
+        fit(fw.FeatureExplainer(seeded(TableModel).double()))
 
 
 def test_a_compiled_network_explains(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -504,7 +580,7 @@ def test_hidden_columns_of_a_table_are_its_mean_unless_asked_for_otherwise() -> 
         ({"seed": -1}, "seed must be at least 0"),
         ({"removal": [float("nan")] * N}, "removal holds NaN"),
         ({"kernel": "paper"}, "options of objective='kernel'"),
-        ({"objective": Multilinear(), "weights": fw.Shapley()}, "has its weights already"),
+        ({"objective": Multilinear(), "weights": fw.Shapley()}, "an Objective has its own"),
     ],
 )
 def test_choices_that_do_not_exist_are_refused(options: dict[str, Any], message: str) -> None:

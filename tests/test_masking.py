@@ -68,8 +68,8 @@ def test_coalitions_are_asked_about_in_chunks_without_a_difference(monkeypatch: 
 def test_the_ends_are_nobody_and_everyone() -> None:
     x, masked = rows(3, N), masked_model("raw")
     model = seeded(TableModel).eval()
-    expected = torch.stack([model(torch.zeros_like(x)), model(x)], 1).detach()
-    assert_close(masked.ends(x), expected)
+    assert_close(masked.nobody(x), model(torch.zeros_like(x)).detach())
+    assert_close(masked.everyone(x), model(x).detach())
 
 
 def test_a_prediction_game_is_a_game() -> None:
@@ -81,8 +81,7 @@ def test_a_prediction_game_is_a_game() -> None:
     assert_close(game(all_coalitions(N)), masked(x, all_coalitions(N)[None])[0])
     assert game(all_coalitions(N)[:0]).shape == (0, CLASSES)
     values = fw.exact_values(game, fw.Shapley())
-    ends = masked.ends(x)[0].double()
-    assert_close(values.sum(0), ends[1] - ends[0], rtol=0, atol=1e-6)
+    assert_close(values.sum(0), (masked.everyone(x) - masked.nobody(x))[0].double(), rtol=0, atol=1e-6)
 
 
 def test_log_odds_of_classes_are_the_logit_of_their_probability() -> None:

@@ -241,3 +241,35 @@ def test_a_copy_of_an_image_network_is_independent_and_says_the_same() -> None:
             parameter.zero_()
     assert torch.equal(twin(images(3)), expected)
     assert not network(images(3)).any()
+
+
+class Transformer(nn.Module):
+    """Patches, attention among them, and far more parameters after its one map of the image than before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(1, 4, 2, stride=2)
+        self.attention = nn.Identity()
+        self.body = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.patches(x).flatten(2)
+        mixed = self.attention((tokens.mT @ tokens)[:, None]).squeeze(1) @ tokens.mT
+        out: Tensor = self.body(mixed.flatten(1))
+        return out
+
+
+def test_an_encoder_that_would_know_little_of_the_model_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"only 20 parameters of the surrogate.*use network='unet'"):
+        FeatureTaps(surrogate(Transformer(), SEGMENTS), images(1), 3)
+
+
+def test_a_matrix_of_attention_is_no_feature_map() -> None:
+    model = Transformer()
+    model.body = nn.Sequential(nn.AvgPool1d(32), nn.Linear(2, 2))
+    assert FeatureTaps(surrogate(model, SEGMENTS), images(1), 3).resolutions == [(4, 4)]
+
+
+def test_a_column_that_was_constant_keeps_its_units() -> None:
+    x = torch.tensor([[1.0, 0.0], [3.0, 0.0]])
+    assert_close(Standardise(x)(torch.tensor([[2.0, 1.0]])), torch.tensor([[0.0, 1.0]]))

@@ -117,3 +117,12 @@ def test_players_can_be_moved() -> None:
     assert moved.assignment.device.type == device.type
     assert torch.equal(moved.assignment.cpu(), players.assignment)
     assert (moved.names, moved.grid) == (players.names, players.grid)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [({"column 1": [0]}, "call the group otherwise"), ({"none": [], "some": [0, 1]}, "'none' has no columns")],
+)
+def test_groups_that_would_mislead_are_refused(members: dict[str, list[int]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fw.groups(members, count=2)

@@ -55,7 +55,7 @@ def assert_same(loaded: fw.FeatureExplainer, original: fw.FeatureExplainer, x: T
 def test_an_explainer_of_a_table_comes_back_as_it_was(tmp_path: Path, table: fw.FeatureExplainer) -> None:
     table.save(tmp_path / "new" / "folder")
     assert_same(fw.FeatureExplainer.load(tmp_path / "new" / "folder"), table, X_TEST, weights=SEVERAL)
-    loaded = fw.load(str(tmp_path / "new" / "folder"), device="cpu")
+    loaded = fw.load(str(tmp_path / "new" / "folder"), model=TableModel(), device="cpu")
     assert isinstance(loaded, fw.FeatureExplainer)
     assert_same(loaded, table, X_TEST, outputs="predicted")
 
@@ -91,7 +91,8 @@ def test_a_surrogate_that_tells_the_mask_comes_back(tmp_path: Path) -> None:
     surrogate = fw.Surrogate(nn.Linear(2 * N, CLASSES), players, torch.zeros(1, N), tell_mask=True)
     original = fit(X, seeded(TableModel), surrogate=surrogate)
     original.save(tmp_path)
-    assert_same(fw.FeatureExplainer.load(tmp_path, model=nn.Linear(2 * N, CLASSES)), original, X_TEST)
+    loaded = fw.FeatureExplainer.load(tmp_path, surrogate=nn.Linear(2 * N, CLASSES))
+    assert_same(loaded, original, X_TEST)
 
 
 def test_a_network_of_your_own_comes_back_given_the_function_that_makes_it(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_a_network_of_your_own_comes_back_given_the_function_that_makes_it(tmp_p
     assert_same(fw.FeatureExplainer.load(tmp_path / "again", network=own_network), original, X_TEST)
     with pytest.raises(ValueError, match="network of your own: pass network="):
         fw.FeatureExplainer.load(tmp_path)
-    with pytest.raises(ValueError, match="does not fit the network given"):
+    with pytest.raises(ValueError, match="does not fit the TableNetwork given"):
         fw.FeatureExplainer.load(tmp_path, network=lambda channels: TableNetwork(X, N, channels, width=8, depth=1))
 
 
@@ -115,7 +116,7 @@ def test_a_student_comes_back(tmp_path: Path, table: fw.FeatureExplainer) -> Non
 
 def test_what_was_loaded_can_be_saved_again(tmp_path: Path, table: fw.FeatureExplainer) -> None:
     table.save(tmp_path / "one")
-    fw.FeatureExplainer.load(tmp_path / "one").save(tmp_path / "two")
+    fw.FeatureExplainer.load(tmp_path / "one", model=TableModel()).save(tmp_path / "two")
     one, two = (load_file(tmp_path / name / FILE) for name in ("one", "two"))
     assert one.keys() == two.keys()
     assert all(torch.equal(two[name], tensor) for name, tensor in one.items())
@@ -210,7 +211,7 @@ def test_images_need_a_model_of_the_right_architecture(tmp_path: Path, image: fw
     with pytest.raises(ValueError, match="holds the tensors of a ImageModel, not its code: pass model="):
         fw.FeatureExplainer.load(tmp_path)
     for other in (seeded(ImageModel, 5), seeded(TableModel)):
-        with pytest.raises(ValueError, match="does not fit the model given"):
+        with pytest.raises(ValueError, match="does not fit the Surrogate given"):
             fw.FeatureExplainer.load(tmp_path, model=other)
 
 
@@ -221,3 +222,30 @@ def test_fitting_a_loaded_explainer_again_keeps_its_surrogate(tmp_path: Path) ->
     again.fit(X, budget=fw.Budget(steps=2), batch_size=16, masks=4, progress=False)
     nobody = again.game(X_TEST[0])(torch.zeros(1, N, dtype=torch.bool))
     assert torch.allclose(nobody, model.eval()(torch.zeros(1, N)).softmax(1), atol=1e-6)
+
+
+def test_without_its_model_a_loaded_explainer_does_not_know_what_is_predicted(
+    tmp_path: Path, table: fw.FeatureExplainer
+) -> None:
+    table.save(tmp_path)
+    with pytest.raises(RuntimeError, match="only the model knows what it predicts"):
+        fw.load(tmp_path).explain(X_TEST, outputs="predicted")
+    known = fw.load(tmp_path, model=TableModel())  # untrained: its tensors come from the file
+    expected = table.explain(X_TEST, outputs="predicted")
+    assert torch.equal(known.explain(X_TEST, outputs="predicted").values, expected.values)
+
+
+def test_a_model_that_was_not_saved_is_not_made_up(tmp_path: Path, table: fw.FeatureExplainer) -> None:
+    table.save(tmp_path / "one")
+    fw.load(tmp_path / "one").save(tmp_path / "two")
+    with pytest.raises(RuntimeError, match="only the model knows what it predicts"):
+        fw.load(tmp_path / "two", model=TableModel()).explain(X_TEST, outputs="predicted")
+
+
+def test_a_surrogate_network_of_your_own_is_asked_for(tmp_path: Path) -> None:
+    own = nn.Sequential(nn.Linear(N, 5), nn.Tanh(), nn.Linear(5, CLASSES))
+    original = fit(X, seeded(TableModel), surrogate=own)
+    original.save(tmp_path)
+    with pytest.raises(ValueError, match="does not fit the Surrogate given"):
+        fw.load(tmp_path, model=TableModel())
+    assert_same(fw.load(tmp_path, model=TableModel(), surrogate=own), original, X_TEST)

@@ -82,3 +82,19 @@ def test_facts_that_are_no_json_are_refused(tmp_path: Path, facts: dict[str, str
     save_file({"tensor": torch.zeros(1)}, tmp_path / "file", metadata=metadata)
     with pytest.raises(ValueError, match="file is damaged"):
         load_bundle(tmp_path / "file", "thing")
+
+
+def test_changed_facts_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    save_bundle(path, "thing", {"alpha": 16}, {"tensor": torch.zeros(1)})
+    path.write_bytes(path.read_bytes().replace(b"16", b"46"))
+    with pytest.raises(ValueError, match="file is damaged: it does not hold what was saved"):
+        load_bundle(path, "thing")
+
+
+def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    save_bundle(path, "thing", {}, {"tensor": torch.zeros(1)})
+    path.write_bytes(path.read_bytes().replace(b'"version":"1"', b'"version":"2"'))
+    with pytest.raises(ValueError, match="is of format 2, this fwshapley reads format 1"):
+        load_bundle(path, "thing")

@@ -4,7 +4,7 @@ from fwshapley import games
 from fwshapley.exact import exact_values, exact_wls_values
 from fwshapley.explainer import FeatureExplainer, load
 from fwshapley.montecarlo import Estimate, least_squares_values, multilinear_values, permutation_values
-from fwshapley.players import Players, grid, groups, segments
+from fwshapley.players import Players, columns, grid, groups, segments
 from fwshapley.results import Attribution
 from fwshapley.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
 from fwshapley.training import Budget, Recipe
@@ -28,6 +28,7 @@ __all__ = [
     "Surrogate",
     "TableSurrogate",
     "__version__",
+    "columns",
     "exact_values",
     "exact_wls_values",
     "games",

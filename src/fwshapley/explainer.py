@@ -23,8 +23,10 @@ from fwshapley.fitting import (
     Plan,
     fit_network,
     fit_student,
-    fit_surrogate,
     make_network,
+    needs_training,
+    prepare_surrogate,
+    teach_surrogate,
 )
 from fwshapley.games.masking import MOST_ELEMENTS, MaskedModel, Output, PredictionGame
 from fwshapley.inputs import MOST_HELD_OUT, check_inputs, check_model, choose_device, choose_outputs, hold_out
@@ -32,7 +34,7 @@ from fwshapley.objective import Kernel, Multilinear, Objective, SumConstraint, s
 from fwshapley.players import Players, columns
 from fwshapley.results import Attribution
 from fwshapley.saving import load_fitted, save_fitted
-from fwshapley.surrogate import Augment, Fidelity, Removal, check_removal
+from fwshapley.surrogate import Augment, Fidelity, Removal, check_removal, predict
 from fwshapley.training import Budget, History, Recipe
 from fwshapley.version import __version__
 from fwshapley.weights import Kernel as KernelKind
@@ -99,7 +101,7 @@ class FeatureExplainer:
         check_choice("constraint", constraint, get_args(SumConstraint))
         if not isinstance(model, nn.Module):
             raise TypeError(f"model must be a torch module, got {type(model).__name__}")
-        if isinstance(surrogate, str):
+        if not isinstance(surrogate, nn.Module) and surrogate is not None:
             check_choice("surrogate", surrogate, ("auto",))
         if not callable(network):
             check_choice("network", network, get_args(NetworkName))
@@ -136,8 +138,8 @@ class FeatureExplainer:
         Args:
             x_train: inputs; no labels are needed.
             x_valid: other inputs, to select and stop by; by default a tenth of x_train is held out, at most 512.
-            budget: seconds or steps; a surrogate to be trained takes 30 % of it.
-            batch_size: inputs a step.
+            budget: seconds or steps; a surrogate to be trained takes 30 % of it. Set-up and compilation come on top.
+            batch_size: inputs a step; four times as many for the surrogate.
             masks: coalitions of each of them, at least 2.
             learning_rate: its peak.
             augment: changes a batch of inputs at random, (inputs, generator) -> inputs.
@@ -154,37 +156,44 @@ class FeatureExplainer:
         x = check_inputs(x_train)
         x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid))
         plan.start_anew()
-        self._fitted, self._quick = self._fit(x, valid, plan), None
+        self._fit(x, valid, plan)
         return self
 
-    def _fit(self, x: Tensor, valid: Tensor, plan: Plan) -> Fitted:
+    def _fit(self, x: Tensor, valid: Tensor, plan: Plan) -> None:
+        """Train both parts; nothing of the explainer changes unless all goes well."""
+        if isinstance(self.model, _Missing):
+            advice = "to fit it again, pass model=... to load"
+            raise RuntimeError(f"this explainer was loaded without its model; {advice}")  # noqa: TRY004 - a state
         players = self._known_players(x)
         players.check(valid)
         model = copy.deepcopy(self.model).to(self.device).eval().requires_grad_(requires_grad=False)
-        check_model(model, x[:64].to(self.device), self.output, self.output_names)
-        surrogate, history, self.fidelity = fit_surrogate(
-            self.surrogate,
-            model,
-            players,
-            x,
-            valid,
-            output=self.output,
-            removal=self.removal,
-            seed=self.seed,
-            plan=plan,
-        )
-        if history is not None:
-            self.histories["surrogate"] = history
-            plan = plan.with_share(1 - SURROGATE_SHARE)
-        masked = MaskedModel(surrogate, self.output, players.n_players, self.device)
         few = x[:MOST_HELD_OUT].to(self.device)
+        check_model(model, few[:64], self.output, self.output_names)
+        surrogate = prepare_surrogate(
+            self.surrogate, model, players, x, output=self.output, removal=self.removal, seed=self.seed
+        )
+        masked = MaskedModel(surrogate, self.output, players.n_players, self.device)
+        example = few if players.is_image else x.to(self.device)
+
+        def make() -> tuple[Objective, nn.Module, Tensor]:
+            objective = self.objective.calibrate(masked, few, torch.Generator(self.device).manual_seed(self.seed))
+            base = masked.nobody(few[:1])[0]
+            channels = objective.maps * len(base)
+            return objective, make_network(self.network, surrogate, players, example, channels, seed=self.seed), base
+
+        histories, fidelity = {}, None
+        if needs_training(self.surrogate):
+            make()  # a rehearsal, so that what cannot be explained is refused before the surrogate is trained
+            histories["surrogate"], fidelity = teach_surrogate(
+                surrogate, model, players, x, valid, output=self.output, seed=self.seed, plan=plan
+            )
+            plan = plan.with_share(1 - SURROGATE_SHARE)
+        objective, network, base = make()
+        histories["explainer"] = fit_network(network, objective, masked, x, valid, seed=self.seed, plan=plan)
+        network.requires_grad_(requires_grad=False)
+        self.players, self.histories, self.fidelity = players, histories, fidelity
+        self._fitted, self._quick = Fitted(masked, network, objective, base, model), None
         self._example_shape = (2, *x.shape[1:])
-        objective = self.objective.calibrate(masked, few, torch.Generator(self.device).manual_seed(self.seed))
-        base = masked.ends(few[:1])[0, 0]
-        channels = objective.maps * len(base)
-        network = make_network(self.network, surrogate, players, few, channels, seed=self.seed)
-        self.histories["explainer"] = fit_network(network, objective, masked, x, valid, seed=self.seed, plan=plan)
-        return Fitted(masked, network.requires_grad_(requires_grad=False), objective, base)
 
     def explain(
         self,
@@ -200,7 +209,8 @@ class FeatureExplainer:
         Args:
             x: a batch of inputs; a large one is explained in chunks.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learnt.
-            outputs: "all"; "predicted", the most likely one; numbers of some; or other numbers for each input.
+            outputs: "all"; "predicted", the class that the model gives, for one pass of it more; numbers of some; or
+                numbers for each input.
             total: "raw" for the semivalue itself; "efficient" shifts it to sum to v(everyone) - v(nobody). "auto" is
                 raw where it is known; the kernel objective knows efficient values only.
             batch_size: inputs at once.
@@ -243,13 +253,12 @@ class FeatureExplainer:
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             out = (fitted.network if self._quick is None else self._quick)(x)
         values = fitted.objective.read(out.float(), weights)
-        if total == "efficient" or outputs is None:
-            everyone = fitted.masked.ends(x)[:, 1]
-            if total == "efficient":
-                values = shift_to_total(values, (everyone - fitted.base).expand(len(weights), -1, -1))
-            if outputs is None:
-                outputs = everyone.argmax(1, keepdim=True)
-        numbers = outputs.to(self.device)
+        if total == "efficient":
+            gain = fitted.masked.everyone(x) - fitted.base
+            values = shift_to_total(values, gain.expand(len(weights), -1, -1))
+        if outputs is None:
+            outputs = predict(self._require_model(fitted), x, self.output).argmax(1, keepdim=True)
+        numbers = outputs.to(self.device, non_blocking=True)
         return values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1)), numbers
 
     def compile(self) -> Self:
@@ -334,6 +343,7 @@ class FeatureExplainer:
         folder: str | os.PathLike[str],
         *,
         model: nn.Module | None = None,
+        surrogate: nn.Module | None = None,
         network: MakeNetwork | None = None,
         device: str | torch.device = "auto",
     ) -> FeatureExplainer:
@@ -341,13 +351,16 @@ class FeatureExplainer:
 
         Args:
             folder: where it is.
-            model: a module of the architecture of the model (or of the surrogate network that you gave), trained or
-                not. Explainers of images need it, those of tables do not.
+            model: a module of the model's architecture, trained or not. Explainers of images need it; those of tables
+                only for outputs="predicted" and to be fitted again.
+            surrogate: a module of the architecture of the surrogate network, if it was one of your own.
             network: makes the explaining network, if it was one of your own.
             device: where it shall run.
         """
         where = choose_device(device)
-        fitted, players, facts = load_fitted(Path(folder), model, network, where)
+        fitted, players, facts = load_fitted(
+            Path(folder), model=model, surrogate=surrogate, network=network, device=where
+        )
         loaded = cls(
             _Missing() if model is None else model, players, output=facts["output"], device=where, seed=facts["seed"]
         )
@@ -389,14 +402,20 @@ class FeatureExplainer:
             raise RuntimeError("this explainer is not fitted yet: call fit(x_train) first, or load one that is")
         return self._fitted
 
+    def _require_model(self, fitted: Fitted) -> nn.Module:
+        if fitted.model is None:
+            raise RuntimeError("only the model knows what it predicts: pass model=... to load, or name the outputs")
+        return fitted.model
+
     def _known_players(self, x: Tensor) -> Players:
-        if self.players is None:
+        players = self.players
+        if players is None:
             if x.ndim != 2:  # noqa: PLR2004 - rows and columns
                 shape = tuple(x.shape)
                 raise ValueError(f"inputs of shape {shape} are no table: say who plays, e.g. players=grid(...)")
-            self.players = columns(x.shape[1]).to(self.device)
-        self.players.check(x)
-        return self.players
+            players = columns(x.shape[1]).to(self.device)
+        players.check(x)
+        return players
 
     def _weightings(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
         if weights is None:
@@ -426,8 +445,8 @@ def _choose_objective(
     objective: ObjectiveName | Objective, weights: Semivalue | None, kernel: KernelKind, constraint: SumConstraint
 ) -> Objective:
     if isinstance(objective, (Multilinear, Kernel)):
-        if weights is not None:
-            raise ValueError("weights goes with objective='kernel'; an objective of your own has its weights already")
+        if weights is not None or (kernel, constraint) != ("exact", "normalise"):
+            raise ValueError("weights, kernel and constraint go with objective='kernel'; an Objective has its own")
         return objective
     check_choice("objective", objective, get_args(ObjectiveName))
     if (objective == "kernel") != (weights is not None):
@@ -440,16 +459,14 @@ def _choose_objective(
 class _Missing(nn.Module):
     """In place of the model of an explainer that was loaded without it."""
 
-    def forward(self, _x: Tensor) -> Tensor:
-        raise RuntimeError("this explainer was loaded without its model; to fit it again, pass model=... to load")
-
 
 def load(
     folder: str | os.PathLike[str],
     *,
     model: nn.Module | None = None,
+    surrogate: nn.Module | None = None,
     network: MakeNetwork | None = None,
     device: str | torch.device = "auto",
 ) -> FeatureExplainer:
     """Read an explainer that was saved to a folder; see `FeatureExplainer.load`."""
-    return FeatureExplainer.load(folder, model=model, network=network, device=device)
+    return FeatureExplainer.load(folder, model=model, surrogate=surrogate, network=network, device=device)

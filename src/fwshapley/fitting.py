@@ -19,12 +19,14 @@ from fwshapley.networks.mlp import TableNetwork
 from fwshapley.networks.unet import UNet
 from fwshapley.objective import Objective
 from fwshapley.players import Players
+from fwshapley.storage import digest
 from fwshapley.surrogate import (
     Augment,
     Fidelity,
     Removal,
     Surrogate,
     TableSurrogate,
+    in_chunks,
     make_surrogate,
     measure_fidelity,
     predict,
@@ -38,7 +40,7 @@ MakeNetwork = Callable[[int], nn.Module]
 """Makes a network from inputs to (batch, players, channels), given the number of channels."""
 
 UNET_WIDTHS: Mapping[NetworkName, int] = {"unet": 64, "slim": 32}
-SURROGATE_SHARE = 0.3
+SURROGATE_SHARE, SURROGATE_BATCHES = 0.3, 4
 VALIDATION_INPUTS, VALIDATION_MASKS = 512, 32
 
 
@@ -64,6 +66,15 @@ class Plan:
             if path is not None:
                 path.unlink(missing_ok=True)
 
+    def identify(self, **parts: Tensor | nn.Module) -> dict[str, str]:
+        """Return fingerprints of what a run depends on; none where nothing is saved that might be resumed."""
+        if self.checkpoints is None:
+            return {}
+        tensors = {
+            name: part.state_dict() if isinstance(part, nn.Module) else {"": part} for name, part in parts.items()
+        }
+        return {name: digest(each) for name, each in tensors.items()}
+
     def checkpoint(self, name: str) -> Path | None:
         """File of a part."""
         return None if self.checkpoints is None else self.checkpoints / f"{name}.safetensors"
@@ -78,12 +89,14 @@ class Fitted:
         network: from inputs to (batch, players, channels).
         objective: how its output is read.
         base: what nobody is worth.
+        model: a copy of what is explained, which says what it predicts; None if it was not at hand.
     """
 
     masked: MaskedModel
     network: nn.Module
     objective: Objective
     base: Float[Tensor, " outputs"]
+    model: nn.Module | None = None
 
 
 def needs_training(surrogate: nn.Module | Literal["auto"] | None) -> bool:
@@ -91,47 +104,64 @@ def needs_training(surrogate: nn.Module | Literal["auto"] | None) -> bool:
     return surrogate is not None and not isinstance(surrogate, (Surrogate, TableSurrogate))
 
 
-def fit_surrogate(
+def prepare_surrogate(
     surrogate: nn.Module | Literal["auto"] | None,
+    model: nn.Module,
+    players: Players,
+    x: Float[Tensor, "rows ..."],
+    *,
+    output: Output,
+    removal: Removal,
+    seed: int,
+) -> nn.Module:
+    """Return a surrogate on the device of the players, untrained unless it was given ready.
+
+    Args:
+        surrogate: as `FeatureExplainer` takes it.
+        model: a frozen copy of the model, on that device.
+        players: what is credited.
+        x: inputs to train on.
+        output: what a coalition is worth.
+        removal: what hidden features become.
+        seed: of new layers.
+    """
+    device, outputs = players.assignment.device, predict(model, x[:1], output).shape[1]
+    if isinstance(surrogate, (Surrogate, TableSurrogate)):
+        ready = copy.deepcopy(surrogate).to(device).eval().requires_grad_(requires_grad=False)
+        _check_ready(ready, players, x[:1].to(device), outputs)
+        return ready
+    network = _surrogate_network(surrogate, model, players)
+    if isinstance(removal, str) and removal == "auto":  # out of range is for networks that will learn what it means
+        removal = "mean" if not players.is_image else "zero" if surrogate is None else "auto"
+    elif network is None:
+        raise ValueError(
+            "the surrogate of a table is told what is hidden and fills nothing: leave removal='auto', or give a "
+            "surrogate network of your own (or None) that removal applies to"
+        )
+    with own_randomness(device):
+        torch.manual_seed(seed)
+        made = make_surrogate(network, players, x, outputs=outputs, removal=removal, classes=output != "raw")
+    place(made, device, players)
+    return made.eval()
+
+
+def teach_surrogate(
+    surrogate: nn.Module,
     model: nn.Module,
     players: Players,
     x: Float[Tensor, "rows ..."],
     x_valid: Float[Tensor, "valid ..."],
     *,
     output: Output,
-    removal: Removal,
     seed: int,
     plan: Plan,
-) -> tuple[nn.Module, History | None, Fidelity | None]:
-    """Return a surrogate that is ready, how it was trained, and how faithful it is.
-
-    Args:
-        surrogate: as `FeatureExplainer` takes it.
-        model: a frozen copy of the model, on the device to train on.
-        players: what is credited.
-        x: inputs to train on.
-        x_valid: inputs to validate on.
-        output: what a coalition is worth.
-        removal: what hidden features become.
-        seed: of everything random.
-        plan: budget and the like.
-    """
-    device = players.assignment.device
-    if not needs_training(surrogate) and isinstance(surrogate, nn.Module):
-        ready = copy.deepcopy(surrogate).to(device).eval().requires_grad_(requires_grad=False)
-        return ready, None, None
-    with own_randomness(device):
-        torch.manual_seed(seed)
-        network = _surrogate_network(surrogate, model, players)
-        outputs = predict(model, x[:1], output).shape[1]
-        if removal == "auto":  # out of range is for images, and for networks that will learn what it means
-            removal = "mean" if not players.is_image else "zero" if surrogate is None else "auto"
-        made = make_surrogate(network, players, x, outputs=outputs, removal=removal, classes=output != "raw")
-    place(made, device, players)
-    if surrogate is None:
-        return made.eval(), None, None
+) -> tuple[History, Fidelity]:
+    """Train a prepared surrogate in place with its share of the budget; say how that went and how faithful it is."""
+    identity = {"output": output} | plan.identify(
+        x=x, x_valid=x_valid, players=players.assignment, model=model, surrogate=surrogate
+    )
     history = train_surrogate(
-        made,
+        surrogate,
         model,
         x,
         x_valid,
@@ -139,14 +169,15 @@ def fit_surrogate(
         output=output,
         budget=plan.budget.part(SURROGATE_SHARE),
         seed=seed,
-        recipe=Recipe(batch_size=max(256, plan.recipe.batch_size), compiled=plan.recipe.compiled),
+        recipe=Recipe(batch_size=SURROGATE_BATCHES * plan.recipe.batch_size, compiled=plan.recipe.compiled),
         augment=plan.augment,
         checkpoint=plan.checkpoint("surrogate"),
         resume=plan.resume,
-        identity={"output": output, "inputs": fingerprint(x), "model": fingerprint(*model.state_dict().values())},
+        identity=identity,
         progress=plan.progress,
     )
-    return made, history, measure_fidelity(made, model, x_valid, n_players=players.n_players, output=output, seed=seed)
+    fidelity = measure_fidelity(surrogate, model, x_valid, n_players=players.n_players, output=output, seed=seed)
+    return history, fidelity
 
 
 def fit_network(
@@ -160,10 +191,15 @@ def fit_network(
     plan: Plan,
 ) -> History:
     """Train a network in place to explain a game, by an objective that was calibrated to it."""
-    asked = masked
+    asked = replace(masked, mixed_precision=masked.device.type == "cuda")
     if plan.recipe.compiled:
-        asked = replace(masked, surrogate=cast("nn.Module", torch.compile(masked.surrogate)))
+        asked = replace(asked, surrogate=cast("nn.Module", torch.compile(masked.surrogate)))
     fixed = torch.Generator(masked.device).manual_seed(seed)
+    calibrated = ("level", "unit")  # measured, so perhaps not the same to the last bit
+    learnt = {name: value for name, value in objective.facts().items() if name not in calibrated}
+    identity = {"masks": plan.masks, "output": masked.output, "objective": learnt} | plan.identify(
+        x=x, x_valid=x_valid, surrogate=masked.surrogate, network=network
+    )
     shared = objective.sample(masked, x_valid[:VALIDATION_INPUTS].to(masked.device), VALIDATION_MASKS, fixed, Shard())
 
     def loss(module: nn.Module, batch: Batch) -> Tensor:
@@ -172,7 +208,8 @@ def fit_network(
         return objective.loss(module(sample.x).float(), sample).mean()
 
     def validate(module: nn.Module) -> float:
-        return float(objective.loss(module(shared.x).float(), shared).mean())
+        out = torch.cat([module(part).float() for part in in_chunks(shared.x)])
+        return float(objective.loss(out, shared).mean())
 
     return train(
         network,
@@ -185,14 +222,7 @@ def fit_network(
         validate=validate,
         checkpoint=plan.checkpoint("explainer"),
         resume=plan.resume,
-        identity={
-            "masks": plan.masks,
-            "output": masked.output,
-            "objective": type(objective).__name__,
-            "network": type(network).__name__,
-            "inputs": fingerprint(x),
-            "surrogate": fingerprint(*masked.surrogate.state_dict().values()),
-        },
+        identity=identity,
         description="training the explainer",
         progress=plan.progress,
     )
@@ -238,13 +268,6 @@ def fit_student(
     )
 
 
-def fingerprint(*tensors: Tensor) -> str:
-    """Tell tensors from others: their sizes and sums, to as many digits as sums on a GPU can be relied on."""
-    sums = [(tensor.numel(), float(tensor.double().sum()), float(tensor.double().abs().sum())) for tensor in tensors]
-    count, total, size = (sum(column) for column in zip(*sums, strict=True))
-    return f"{count} numbers, sum {total / max(size, 1e-300):.4g} of {size:.5g}"
-
-
 def make_network(
     kind: MakeNetwork | NetworkName,
     surrogate: nn.Module,
@@ -283,6 +306,17 @@ def place(module: nn.Module, device: torch.device, players: Players) -> None:
     module.to(device)
     if players.is_image and device.type == "cuda":
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
+
+
+def _check_ready(surrogate: Surrogate | TableSurrogate, players: Players, x: Tensor, outputs: int) -> None:
+    """Raise unless a surrogate that was given is one of these players and outputs."""
+    if not torch.equal(surrogate.players.assignment.to(players.assignment.device), players.assignment):
+        raise ValueError("the surrogate given was made for other players than the explainer's")
+    everyone = torch.ones(1, players.n_players, dtype=torch.bool, device=x.device)
+    with torch.no_grad():
+        found = surrogate(x, everyone).shape[1]
+    if found != outputs:
+        raise ValueError(f"the surrogate given has {found} outputs, the model {outputs}")
 
 
 def _surrogate_network(

@@ -44,8 +44,12 @@ def check_model(
     model: nn.Module, x: Float[Tensor, "batch ..."], output: Output, output_names: Sequence[str] | None
 ) -> None:
     """Raise unless the model's outputs on some inputs are what `output` says they are."""
-    with torch.no_grad():
-        raw = model(x)
+    try:
+        with torch.no_grad():
+            raw = model(x)
+    except (RuntimeError, IndexError) as error:
+        shape = tuple(x.shape)
+        raise ValueError(f"the model cannot be run on float32 inputs of shape {shape}: {error}") from error
     if not isinstance(raw, Tensor) or raw.ndim not in (1, 2) or len(raw) != len(x):
         found = tuple(raw.shape) if isinstance(raw, Tensor) else type(raw).__name__
         raise ValueError(f"the model must return (batch, outputs), it returned {found} for {len(x)} inputs")

@@ -10,10 +10,10 @@ answers. `Multilinear` learns psi(t) for every t, hence every weighting; `Kernel
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -74,6 +74,10 @@ class Objective(Protocol):
         self, out: Float[Tensor, "batch players channels"], weights: Sequence[Semivalue]
     ) -> Float[Tensor, "weights batch players outputs"]:
         """Values that a network's output stands for."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything about it, as JSON holds it; `objective_from_facts` reads it."""
         ...
 
 
@@ -139,6 +143,10 @@ class Multilinear:
         mixtures = _mixtures(self, tuple(weights), out.device, out.dtype)
         return torch.einsum("wj,bnjo->wbno", mixtures, self._coefficients(out))
 
+    def facts(self) -> dict[str, Any]:
+        """Return everything about it, as JSON holds it."""
+        return {"name": "multilinear", **asdict(self)}
+
     def _coefficients(self, out: Tensor) -> Float[Tensor, "batch players maps outputs"]:
         return out.unflatten(2, (self.maps, -1))
 
@@ -187,7 +195,7 @@ class Kernel:
         if paired:
             coalitions = torch.stack([coalitions, ~coalitions], 1).flatten(0, 1)
         x, coalitions = shard.of(x), shard.of(coalitions.unflatten(0, (-1, masks)))
-        ends = torch.tensor([[False], [True]], device=x.device).expand(len(x), 2, masked.n_players)
+        ends = _ends(masked.n_players, x.device).expand(len(x), -1, -1)
         worth = masked(x, torch.cat([coalitions, ends], 1))
         return Sample(x, coalitions, worth[:, :-2], ends=worth[:, -2:])
 
@@ -207,6 +215,11 @@ class Kernel:
             )
         return (self.unit * out).expand(len(weights), *out.shape)
 
+    def facts(self) -> dict[str, Any]:
+        """Return everything about it, as JSON holds it."""
+        options = {name: getattr(self, name) for name in ("kernel", "constraint", "unit", "level")}
+        return {"name": "kernel", "weights": self.weights.to_json(), **options}
+
     def _residual(self, psi: Float[Tensor, "batch players outputs"], sample: Sample) -> Float[Tensor, " batch"]:
         assert sample.ends is not None  # noqa: S101 - of this objective's own making
         nobody, everyone = sample.ends.unbind(1)
@@ -218,6 +231,15 @@ class Kernel:
         if self.constraint == "penalty":
             residual = residual + (psi.sum(1) - total).square().sum(-1)
         return residual
+
+
+def objective_from_facts(facts: Mapping[str, Any]) -> Multilinear | Kernel:
+    """Return the objective whose `facts` were saved."""
+    options = {name: value for name, value in facts.items() if name != "name"}
+    if facts["name"] == "kernel":
+        return Kernel(**options | {"weights": Semivalue.from_json(facts["weights"])})
+    lists = {name: None if facts[name] is None else tuple(facts[name]) for name in ("level", "unit")}
+    return Multilinear(**options | {"basis": HatBasis(**facts["basis"])} | lists)
 
 
 def draw_t(count: int, generator: torch.Generator) -> Float[Tensor, " {count}"]:
@@ -277,8 +299,16 @@ def _mixtures(
 
 
 @lru_cache(maxsize=64)
+def _ends(n: int, device: torch.device) -> Bool[Tensor, "2 {n}"]:
+    """Nobody and everyone."""
+    return torch.tensor([[False], [True]], device=device).expand(2, n)
+
+
+@lru_cache(maxsize=64)
 def _law(objective: Kernel, n: int, device: torch.device) -> tuple[Float[Tensor, " sizes"], bool]:
     """Size law on the device, and whether it is symmetric, so that coalitions may be drawn with their complements."""
+    if n == 1:
+        raise ValueError("one player gets all of v(everyone) - v(nobody): there is nothing to learn by a kernel")
     law = objective.weights.size_law(n, objective.kernel)
     return law.to(device), bool(torch.isclose(law, law.flip(0)).all())
 

@@ -118,8 +118,14 @@ def groups(members: Mapping[str, Sequence[int]], count: int | None = None) -> Pl
     repeated = {column for column in named if named.count(column) > 1}
     if repeated or any(not 0 <= column < count for column in named):
         raise ValueError(f"each of the columns 0..{count - 1} may be in one group only; got {dict(members)}")
+    empty = [name for name, group in members.items() if not len(group)]
+    if empty:
+        raise ValueError(f"the group {empty[0]!r} has no columns")
     owners = {column: name for name, group in members.items() for column in group}
     labels = [owners.get(column, f"column {column}") for column in range(count)]
+    taken = [label for column, label in enumerate(labels) if column not in owners and label in members]
+    if taken:
+        raise ValueError(f"{taken[0]!r} is the name of a column that is in no group; call the group otherwise")
     order = list(dict.fromkeys(labels))
     return Players(torch.tensor([order.index(label) for label in labels]), tuple(order))
 

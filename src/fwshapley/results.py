@@ -63,17 +63,21 @@ class Attribution:
         names = ("values", "base_values", "outputs", "inputs")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
-    def plot(self, rows: int | Sequence[int] = MOST_SHOWN, *, output: int = 0) -> Figure:
+    def plot(self, rows: int | Sequence[int] = MOST_SHOWN, *, output: int | None = None) -> Figure:
         """Draw heat maps over images, or bars for the rows of a table: a row per input, a column per weighting.
 
         Args:
             rows: which inputs, or how many of the first.
-            output: which of the outputs that were explained.
+            output: which of the outputs that were explained; by default of each input the one that its players speak
+                for most.
         """
         shown = list(range(min(rows, len(self)))) if isinstance(rows, int) else list(rows)
         stacked = self.values if isinstance(self.weights, list) else self.values[None]
-        values = stacked[:, shown, :, output].detach().float().cpu()
-        labels = [self.output_names[int(number)] for number in self.outputs[shown, output]]
+        several = stacked[:, shown].detach().float().cpu()
+        strongest = (self.base_values[shown].detach().float().cpu() + several[0].sum(1)).argmax(1)
+        which = strongest if output is None else torch.full_like(strongest, output)
+        values = several[:, torch.arange(len(shown)), :, which].transpose(0, 1)
+        labels = [self.output_names[int(self.outputs[row, each])] for row, each in zip(shown, which, strict=True)]
         titles = [str(each) for each in self._several]
         if not self.players.is_image:
             return plots.plot_bars(values, self.players.names, labels, titles)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,10 @@ from torch import Tensor, nn
 
 from fwshapley.fitting import Fitted, MakeNetwork, make_network
 from fwshapley.games.masking import MaskedModel
-from fwshapley.networks.basis import HatBasis
-from fwshapley.objective import Kernel, Multilinear, Objective
+from fwshapley.objective import objective_from_facts
 from fwshapley.players import Players
 from fwshapley.storage import load_bundle, save_bundle
 from fwshapley.surrogate import Surrogate, TableSurrogate
-from fwshapley.weights import Semivalue
 
 FILE = "explainer.safetensors"
 KIND = "explainer"
@@ -30,21 +27,28 @@ KIND = "explainer"
 
 def save_fitted(folder: Path, fitted: Fitted, players: Players, facts: Mapping[str, Any]) -> None:
     """Write what a fit left behind, with facts about it."""
-    surrogate = fitted.masked.surrogate
+    modules = {"surrogate": fitted.masked.surrogate, "network": fitted.network, "model": fitted.model}
     tensors = {"players": players.assignment, "base": fitted.base}
-    tensors |= {f"surrogate.{name}": tensor for name, tensor in surrogate.state_dict().items()}
-    tensors |= {f"network.{name}": tensor for name, tensor in fitted.network.state_dict().items()}
+    for part, module in modules.items():
+        if module is not None:
+            tensors |= {f"{part}.{name}": tensor for name, tensor in module.state_dict().items()}
     inside = {
         "players": players.facts(),
-        "objective": _objective_facts(fitted.objective),
-        "surrogate": _surrogate_facts(surrogate),
+        "objective": fitted.objective.facts(),
+        "surrogate": _surrogate_facts(fitted.masked.surrogate),
         "output": fitted.masked.output,
+        "has_model": fitted.model is not None,
     }
     save_bundle(folder / FILE, KIND, {**facts, **inside}, tensors)
 
 
 def load_fitted(
-    folder: Path, model: nn.Module | None, network: MakeNetwork | None, device: torch.device
+    folder: Path,
+    *,
+    model: nn.Module | None,
+    surrogate: nn.Module | None,
+    network: MakeNetwork | None,
+    device: torch.device,
 ) -> tuple[Fitted, Players, dict[str, Any]]:
     """Read what `save_fitted` wrote: what a fit left behind, its players, and the facts about it."""
     path = folder / FILE
@@ -52,45 +56,21 @@ def load_fitted(
     players = Players.from_facts(facts["players"], tensors["players"]).to(device)
     parts = {
         part: {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
-        for part in ("surrogate", "network")
+        for part in ("surrogate", "network", "model")
     }
-    objective = _make_objective(facts["objective"])
-    surrogate = _make_surrogate(facts["surrogate"], parts["surrogate"], players, model, path)
-    _fill(surrogate, parts["surrogate"], "model", path)
-    surrogate.to(device).eval().requires_grad_(requires_grad=False)
-    channels = objective.maps * len(tensors["base"])
-    kind = facts["network"]
-    if kind == "own" and network is None:
+    objective = objective_from_facts(facts["objective"])
+    inside = model if surrogate is None else surrogate
+    made = _make_surrogate(facts["surrogate"], parts["surrogate"], players, inside, path)
+    masked = MaskedModel(_fill(made, parts["surrogate"], path).to(device), facts["output"], players.n_players, device)
+    if facts["network"] == "own" and network is None:
         raise ValueError(f"{path} was saved with a network of your own: pass network=..., the function that makes it")
-    example = torch.zeros(facts["example"], device=device)
-    made = make_network(network or kind, surrogate, players, example, channels, seed=0)
-    _fill(made, parts["network"], "network", path)
-    masked = MaskedModel(surrogate, facts["output"], players.n_players, device)
-    return (
-        Fitted(masked, made.eval().requires_grad_(requires_grad=False), objective, tensors["base"].to(device)),
-        players,
-        facts,
-    )
-
-
-def _objective_facts(objective: Objective) -> dict[str, Any]:
-    if isinstance(objective, Kernel):
-        facts = {name: getattr(objective, name) for name in ("kernel", "constraint", "unit", "level")}
-        return {"name": "kernel", "weights": objective.weights.to_json(), **facts}
-    assert isinstance(objective, Multilinear)  # noqa: S101 - there are two
-    return {"name": "multilinear", **asdict(objective)}
-
-
-def _make_objective(facts: dict[str, Any]) -> Objective:
-    name = facts.pop("name")
-    if name == "kernel":
-        return Kernel(**facts | {"weights": Semivalue.from_json(facts["weights"])})
-    return Multilinear(
-        HatBasis(**facts["basis"]),
-        evenness=facts["evenness"],
-        level=tuple(facts["level"]),
-        unit=tuple(facts["unit"]),
-    )
+    example, channels = torch.zeros(facts["example"], device=device), objective.maps * len(tensors["base"])
+    explaining = make_network(network or facts["network"], masked.surrogate, players, example, channels, seed=0)
+    explained = None
+    if model is not None and facts["has_model"]:
+        explained = _fill(copy.deepcopy(model), parts["model"], path).to(device)
+    base = tensors["base"].to(device)
+    return Fitted(masked, _fill(explaining, parts["network"], path), objective, base, explained), players, facts
 
 
 def _surrogate_facts(surrogate: nn.Module) -> dict[str, Any]:
@@ -108,15 +88,17 @@ def _make_surrogate(
         return TableSurrogate(torch.zeros(2, columns), players, len(tensors["network.last.bias"]))
     if model is None:
         raise ValueError(
-            f"{path} holds the tensors of a {facts['model']}, not its code: pass model=..., one of that architecture, "
-            "trained or not"
+            f"{path} holds the tensors of a {facts['model']}, not its code: pass model=... (or surrogate=..., if it "
+            "was one of your own), a module of that architecture, trained or not"
         )
     network = copy.deepcopy(model)
     return Surrogate(network, players, tensors["fill"].clone(), tell_mask=facts["tell_mask"], classes=facts["classes"])
 
 
-def _fill(module: nn.Module, tensors: Mapping[str, Tensor], argument: str, path: Path) -> None:
+def _fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> nn.Module:
+    """Give a module the tensors that were saved, and leave it ready for use."""
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:
-        raise ValueError(f"{path} does not fit the {argument} given: {error}") from error
+        raise ValueError(f"{path} does not fit the {type(module).__name__} given: {error}") from error
+    return module.eval().requires_grad_(requires_grad=False)

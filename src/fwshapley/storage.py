@@ -15,13 +15,14 @@ from torch import Tensor
 
 from fwshapley.files import written_whole
 
-FORMAT = "fwshapley"
+FORMAT, VERSION = "fwshapley", "1"
 
 
 def save_bundle(path: Path, kind: str, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write tensors with a JSON description of what they are."""
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    metadata = {"format": FORMAT, "kind": kind, "facts": json.dumps(facts), "digest": _digest(plain)}
+    text = json.dumps(facts)
+    metadata = {"format": FORMAT, "version": VERSION, "kind": kind, "facts": text, "digest": digest(plain, text)}
     with written_whole(path) as temporary:
         save_file(plain, temporary, metadata=metadata)
 
@@ -37,19 +38,22 @@ def load_bundle(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor
                 raise ValueError(f"{path} was not written by fwshapley")
             if metadata.get("kind") != kind:
                 raise ValueError(f"{path} holds the {metadata.get('kind')}, not the {kind}")
+            if metadata["version"] != VERSION:
+                raise ValueError(f"{path} is of format {metadata['version']}, this fwshapley reads format {VERSION}")
             facts: dict[str, Any] = json.loads(metadata["facts"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-            if metadata["digest"] != _digest(tensors):
-                raise ValueError(f"{path} is damaged: its tensors are not those that were saved")
+            if metadata["digest"] != digest(tensors, metadata["facts"]):
+                raise ValueError(f"{path} is damaged: it does not hold what was saved")
             return facts, tensors
     except (SafetensorError, json.JSONDecodeError, KeyError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """Fingerprint of tensors: bytes that change on disk must not go unnoticed."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+def digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
+    """Fingerprint of tensors and a text, to tell them from any others."""
+    found = hashlib.blake2b(text.encode(), digest_size=16)
+    for name, tensor in sorted(tensors.items()):
+        plain = tensor.detach().cpu().contiguous()
+        found.update(f"{name} {plain.dtype} {tuple(plain.shape)}".encode())
+        found.update(plain.flatten().view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fwshapley.checks import Array, check_choice
-from fwshapley.games.masking import Output
+from fwshapley.games.masking import MOST_ELEMENTS, Output
 from fwshapley.networks.mlp import MLP, Standardise
 from fwshapley.players import Players
 from fwshapley.sampling import draw_bernoulli, draw_trusted_bernoulli
@@ -167,7 +167,8 @@ def train_surrogate(
     def loss(module: nn.Module, batch: Batch) -> Tensor:
         coalitions = batch.shard.of(_draw_any_size(len(batch.rows), n_players, batch.generator))
         inputs = batch.shard.of(take(x, batch, augment))
-        known = predict(model, inputs, output).to(device) if targets is None else targets[batch.shard.of(batch.rows)]
+        rows = batch.shard.of(batch.rows).to(device, non_blocking=True)
+        known = predict(model, inputs, output).to(device) if targets is None else targets[rows]
         return divergence(module(inputs, coalitions), known, output).mean()
 
     def validate(module: nn.Module) -> float:
@@ -195,7 +196,8 @@ def train_surrogate(
 
 def take(x: Float[Tensor, "rows ..."], batch: Batch, augment: Augment | None) -> Float[Tensor, "batch ..."]:
     """Inputs of a batch, on the device where it is needed, changed at random if asked for."""
-    inputs = x[batch.rows.to(x.device)].to(batch.rows.device)
+    device = batch.generator.device
+    inputs = x[batch.rows.to(x.device, non_blocking=True)].to(device, non_blocking=True)
     return inputs if augment is None else augment(inputs, batch.generator)
 
 
@@ -215,19 +217,25 @@ def divergence(
 
 def predict(model: nn.Module, x: Float[Tensor, "rows ..."], output: Output) -> Float[Tensor, "rows outputs"]:
     """What a model itself says of whole inputs: class probabilities, or its raw outputs."""
-    device, mode = device_of(model), model.training
+    device, modes = device_of(model), {module: module.training for module in model.modules()}
     model.eval()
     with torch.no_grad():
-        out = torch.cat([as_columns(model(rows.to(device))).float() for rows in x.split(PREDICTION_ROWS)])
-    model.train(mode)
+        out = torch.cat([as_columns(model(rows.to(device))).float() for rows in in_chunks(x)])
+    for module, mode in modes.items():
+        module.training = mode
     return out if output == "raw" else out.softmax(1)
 
 
 def answer(surrogate: nn.Module, x: Tensor, coalitions: Tensor) -> Float[Tensor, "rows outputs"]:
     """What a surrogate says of one coalition of each input, in chunks."""
     with torch.no_grad():
-        chunks = zip(x.split(PREDICTION_ROWS), coalitions.split(PREDICTION_ROWS), strict=True)
+        chunks = zip(in_chunks(x), coalitions.split(len(in_chunks(x)[0])), strict=True)
         return torch.cat([surrogate(rows, shown).float() for rows, shown in chunks])
+
+
+def in_chunks(x: Float[Tensor, "rows ..."]) -> tuple[Float[Tensor, "chunk ..."], ...]:
+    """Inputs in chunks that a network takes at once."""
+    return x.split(max(1, min(PREDICTION_ROWS, MOST_ELEMENTS // x[0].numel())))
 
 
 def as_columns(out: Tensor) -> Float[Tensor, "rows outputs"]:

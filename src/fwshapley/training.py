@@ -132,7 +132,7 @@ class Batch:
     """What a loss is asked about.
 
     Attributes:
-        rows: numbers of the rows of the whole batch; every process has the same.
+        rows: numbers of the rows of the whole batch, on the CPU; every process has the same.
         shard: which of them this process answers for.
         generator: randomness of this step, the same on every process.
         spent: fraction of the budget that is gone.
@@ -243,7 +243,9 @@ class _Run:
         # One process may train on several devices, one after the other; several share the group they are in.
         AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())  # noqa: SLF001
         self.accelerator = Accelerator(
-            cpu=device.type == "cpu", mixed_precision="bf16" if device.type == "cuda" else "no"
+            cpu=device.type == "cpu",
+            mixed_precision="bf16" if device.type == "cuda" else "no",
+            device_placement=False,  # the module is where it was asked to be
         )
         if self.accelerator.num_processes > 1:
             atexit.register(_leave_group)
@@ -304,13 +306,13 @@ class _Run:
         """Leave the best state in the module, and let go of the wrappers around it."""
         self.module.load_state_dict(self.best)
         self.module.eval()
+        self.accelerator.unwrap_model(self.prepared, keep_fp32_wrapper=False)  # or it would autocast ever after
         self.prepared, self.stepper = self.accelerator.free_memory(self.prepared, self.stepper)
 
     def _descend(self, spent: float) -> Tensor:
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.learning_rate * schedule(spent)
         rows = _draw_rows(self.rows, self.recipe.batch_size, self.history.steps, self.seed)
-        rows = rows.to(self.device, non_blocking=True)
         self.generator.manual_seed(_mix(self.seed, "step", self.history.steps))
         torch.manual_seed(_mix(self.seed, f"layers of process {self.shard.index}", self.history.steps))  # dropout
         share = len(self.shard.of(rows)) * self.shard.count / len(rows)

@@ -29,12 +29,15 @@ class MaskedModel:
         output: what its outputs are turned into.
         n_players: number of players.
         device: where it runs.
+        mixed_precision: whether to compute in bf16 on a GPU: good enough to learn from, but its rounding is as large as
+            what a player adds to a large coalition.
     """
 
     surrogate: nn.Module
     output: Output
     n_players: int
     device: torch.device
+    mixed_precision: bool = False
 
     def __call__(
         self, x: Float[Tensor, "batch ..."], coalitions: Bool[Tensor, "batch masks players"]
@@ -47,12 +50,16 @@ class MaskedModel:
         with torch.no_grad():
             return torch.cat([self._worth(x[row], coalition) for row, coalition in shown]).unflatten(0, (batch, masks))
 
-    def ends(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch 2 outputs"]:
-        """Worth of nobody and of everyone, for each input."""
-        return self(x, torch.tensor([[False], [True]], device=x.device).expand(len(x), 2, self.n_players))
+    def nobody(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch outputs"]:
+        """Worth of the empty coalition, for each input."""
+        return self(x, torch.zeros(len(x), 1, self.n_players, dtype=torch.bool, device=x.device))[:, 0]
+
+    def everyone(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch outputs"]:
+        """Worth of all players together, for each input."""
+        return self(x, torch.ones(len(x), 1, self.n_players, dtype=torch.bool, device=x.device))[:, 0]
 
     def _worth(self, x: Tensor, coalitions: Tensor) -> Tensor:
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed_precision):
             out = self.surrogate(x, coalitions)
         return WORTH[self.output](out.float())
 

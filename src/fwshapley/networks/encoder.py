@@ -16,6 +16,7 @@ from fwshapley.networks.mlp import zero
 from fwshapley.players import Players
 
 MAP_DIMENSIONS = 4
+LEAST_USED = 0.05
 
 
 class FeatureTaps(nn.Module):
@@ -50,7 +51,8 @@ class FeatureTaps(nn.Module):
             self._run(example)
         for handle in handles:
             handle.remove()
-        last = {_resolution(found): name for name, found in self._maps.items() if min(_resolution(found)) > 1}
+        image = _resolution(example)
+        last = {_resolution(found): name for name, found in self._maps.items() if _shrunk(_resolution(found), image)}
         self.names = [last[resolution] for resolution in sorted(last, reverse=True)]
         self.channels = [self._maps[name].shape[1] for name in self.names]
         self.resolutions = [_resolution(self._maps[name]) for name in self.names]
@@ -69,6 +71,12 @@ class FeatureTaps(nn.Module):
                 gradients = torch.autograd.grad(reached, parameters, allow_unused=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.requires_grad_(gradient is not None)
+        used = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+        if 0 < used < LEAST_USED * sum(parameter.numel() for parameter in parameters):
+            raise ValueError(
+                f"only {used:,} parameters of the surrogate come before its feature maps, so that an encoder would "
+                "know little of it (is it a transformer?); use network='unet' or give a network of your own"
+            )
         for module in self.surrogate.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the base of all of them
                 module.requires_grad_(requires_grad=False)
@@ -147,6 +155,12 @@ def _keep(maps: dict[str, Tensor], name: str, _module: nn.Module, _inputs: objec
     if isinstance(out, Tensor) and out.ndim == MAP_DIMENSIONS:
         maps.pop(name, None)  # a module that is used again counts as of its last use
         maps[name] = out
+
+
+def _shrunk(size: tuple[int, int], image: tuple[int, int]) -> bool:
+    """Whether a map may be the image at a lower resolution, rather than an attention matrix or channels last."""
+    fits = 1 < size[0] <= image[0] and 1 < size[1] <= image[1]
+    return fits and abs(size[0] * image[1] - size[1] * image[0]) <= max(image)
 
 
 def _resolution(found: Tensor) -> tuple[int, int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-SMALLEST_SCALE = 1e-6
+SMALLEST_DEVIATION = 1e-6
 
 
 class MLP(nn.Module):
@@ -30,7 +31,7 @@ class MLP(nn.Module):
 
 
 class Standardise(nn.Module):
-    """Columns of mean 0 and deviation 1, as in the rows it was made from."""
+    """Columns of mean 0 and deviation 1 in the rows it was made from; what is constant there keeps its units."""
 
     mean: Tensor
     scale: Tensor
@@ -38,7 +39,8 @@ class Standardise(nn.Module):
     def __init__(self, x: Float[Tensor, "rows columns"]) -> None:
         super().__init__()
         self.register_buffer("mean", x.mean(0))
-        self.register_buffer("scale", x.std(0, correction=0).clamp(min=SMALLEST_SCALE))
+        deviation = x.std(0, correction=0)
+        self.register_buffer("scale", torch.where(deviation > SMALLEST_DEVIATION, deviation, 1.0))
 
     def forward(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch columns"]:
         """Columns in units of their deviation."""
