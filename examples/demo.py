@@ -32,7 +32,7 @@ def main() -> None:
     """Run both halves and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the report")
-    parser.add_argument("--seconds", type=float, default=60, help="to train the explainer of digits")
+    parser.add_argument("--seconds", type=float, default=50, help="to train the explainer of digits")
     parser.add_argument("--exact", type=int, default=16, help="inputs whose values are enumerated")
     arguments = parser.parse_args()
     started, console = time.perf_counter(), Console()
