@@ -72,6 +72,10 @@ the references' halves allows. One network is trained for all weightings, for th
 "Uneven" leaves the loss over t as it is, instead of dividing it by the root of its level ([math.md](math.md), section
 3). Large beta is hard: the class is nearly certain once most of the image is seen, so that little is left to explain.
 
+Preliminary for beta above 1: these references were computed in bf16, whose rounding is as large as what one player adds
+to a large coalition. Both halves share the rounding, so the ceiling does not show it. Games are asked in full precision
+since.
+
 Areas under the inclusion curve (higher is better) and the exclusion curve (lower is better) on 1000 test images. The
 second surrogate has another seed and initialisation and was never shown to an explainer; the zero-masked model has
 never seen holes. Skill on {images} images: 0 is a random order, 1 the order of the references.
