@@ -18,6 +18,7 @@ import torch
 from accelerate import Accelerator, PartialState
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch._C._distributed_c10d import HashStore
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import fwshapley as fw
@@ -434,3 +435,10 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
         assert two.histories[name].steps == history.steps
         losses = [[loss for _, loss in each.validation] for each in (two.histories[name], history)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+
+
+def test_the_process_group_is_left_once() -> None:
+    training._leave_group()  # noqa: SLF001 - what runs at the end of a process
+    torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    training._leave_group()  # noqa: SLF001 - as above
+    assert not torch.distributed.is_initialized()

@@ -258,6 +258,36 @@ def test_join_law_is_the_mixture_of_binomials(weights: Semivalue, n: int) -> Non
     assert_close(weight @ binomials, weights.join_law(n), rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("most", [0, 1, 4, 12])
+@pytest.mark.parametrize("n", [2, 3, 9])
+def test_members_among_given_players_follow_from_the_join_law(
+    semivalue_for: Callable[[int], Semivalue], n: int, most: int
+) -> None:
+    weights = semivalue_for(n)
+    law = weights.membership_law(n, most)
+    assert law.shape == (n, most + 1)
+    assert_close(law[-1, :n], weights.join_law(n)[: most + 1], rtol=1e-10, atol=1e-14)
+    for k in range(n):  # drawn directly: all coalitions of the others, of which the first k are the given ones
+        others = all_coalitions(n - 1)
+        chance = weights.log_weights(n).exp()[others.sum(1)]
+        counts = others[:, :k].sum(1)
+        expected = torch.stack([chance[counts == m].sum() for m in range(most + 1)])
+        assert_close(law[k], expected, rtol=1e-9, atol=1e-13)
+
+
+def test_an_only_player_joins_nobody(semivalue_for: Callable[[int], Semivalue]) -> None:
+    assert semivalue_for(1).membership_law(1, 2).tolist() == [[1, 0, 0]]
+
+
+@pytest.mark.parametrize("weights", [*FEASIBLE_SET, Shapley(), Banzhaf(0.01), LeaveOneOut()], ids=str)
+def test_members_among_very_many_players(weights: Semivalue) -> None:
+    n = 200_000
+    law = weights.membership_law(n, 5)
+    assert bool(law.isfinite().all())
+    assert bool((law >= 0).all())
+    assert_close(law[-1], weights.join_law(n)[:6], rtol=1e-8, atol=1e-16)
+
+
 # Wrong arguments
 
 

@@ -55,6 +55,19 @@ class Semivalue(ABC):
         """w(s), s = 0..n-1: probability that the coalition a player joins has size s."""
         return self.log_join_law(n).exp()
 
+    def membership_law(self, n: int, most: int) -> Float[Tensor, "{n} {most}+1"]:
+        """Probability that m = 0..most of k = 0..n-1 given other players are in the coalition joined.
+
+        Row n-1 is the join law. Each row follows from the next by leaving a player out at random ("thinning"), as
+        w_k(m) = w_{k+1}(m) (k+1-m)/(k+1) + w_{k+1}(m+1) (m+1)/(k+1): n**2 operations, once.
+        """
+        law, rows = self.join_law(n), []
+        for k in range(n - 1, -1, -1):
+            rows.append(torch.nn.functional.pad(law[: most + 1], (0, max(most + 1 - len(law), 0))))
+            m = torch.arange(k, dtype=torch.float64)
+            law = (law[:-1] * (k - m) + law[1:] * (m + 1)) / max(k, 1)
+        return torch.stack(rows[::-1])
+
     def log_weights(self, n: int) -> Float[Tensor, " {n}"]:
         """Log p(s), s = 0..n-1: log weight of one coalition of size s; docs/math.md, eq. 2."""
         return self.log_join_law(n) - log_binomials(n - 1)
@@ -156,6 +169,19 @@ class Beta(Semivalue):
             torch.where(excess.abs() < 0.5, excess.log1p(), numerator.log() - denominator.log())  # noqa: PLR2004 - a half
         )
 
+    def membership_law(self, n: int, most: int) -> Float[Tensor, "{n} {most}+1"]:
+        """Beta-binomial laws of every k: w_k(0) is a product over players, w_k(m+1)/w_k(m) as in the join law."""
+        k = torch.arange(check_whole("n", n), dtype=torch.float64)
+        log_missed = torch.log1p(-self.beta / (self.alpha + self.beta + k[:-1])).cumsum(0)
+        nobody = torch.cat([torch.zeros(1, dtype=torch.float64), log_missed]).exp()
+        return _columns_from_ratios(
+            nobody,
+            [
+                (k - m).clamp(min=0) * (m + self.beta) / ((m + 1) * ((k - m - 1).clamp(min=0) + self.alpha))
+                for m in range(most)
+            ],
+        )
+
     def quadrature(self, nodes: int) -> tuple[Float[Tensor, " nodes"], Float[Tensor, " nodes"]]:
         """Gauss-Jacobi rule for t ~ Beta(beta, alpha), by the eigenvalues of its Jacobi matrix.
 
@@ -205,6 +231,14 @@ class Banzhaf(Semivalue):
         log_odds = math.log(self.t) - math.log1p(-self.t)
         return _law_from_ratios((n - 1 - s).log() - (s + 1).log() + log_odds)
 
+    def membership_law(self, n: int, most: int) -> Float[Tensor, "{n} {most}+1"]:
+        """Binomial laws of every k."""
+        k = torch.arange(check_whole("n", n), dtype=torch.float64)
+        odds = self.t / (1 - self.t)
+        return _columns_from_ratios(
+            (k * math.log1p(-self.t)).exp(), [(k - m).clamp(min=0) / (m + 1) * odds for m in range(most)]
+        )
+
     def quadrature(self, nodes: int) -> tuple[Float[Tensor, " 1"], Float[Tensor, " 1"]]:
         """Return the one point t, whatever the number of nodes."""
         check_whole("nodes", nodes)
@@ -223,6 +257,11 @@ class LeaveOneOut(Semivalue):
         law = torch.zeros(check_whole("n", n), dtype=torch.float64)
         law[-1] = 1
         return law.log()
+
+    def membership_law(self, n: int, most: int) -> Float[Tensor, "{n} {most}+1"]:
+        """All of the k others are there."""
+        k, m = torch.arange(check_whole("n", n)), torch.arange(most + 1)
+        return (k[:, None] == m).double()
 
     def quadrature(self, nodes: int) -> tuple[Float[Tensor, " 1"], Float[Tensor, " 1"]]:
         """Return the one point t = 1, whatever the number of nodes."""
@@ -319,6 +358,16 @@ def log_binomials(n: int) -> Float[Tensor, " {n}+1"]:
 def proper_sizes(n: int) -> Float[Tensor, " {n}-1"]:
     """Sizes 1..n-1 of the coalitions that are neither empty nor everyone."""
     return torch.arange(1, n, dtype=torch.float64)
+
+
+def _columns_from_ratios(
+    first: Float[Tensor, " rows"], ratios: Sequence[Float[Tensor, " rows"]]
+) -> Float[Tensor, "rows columns"]:
+    """Columns of which each is the one before times a ratio."""
+    columns = [first]
+    for ratio in ratios:
+        columns.append(columns[-1] * ratio)
+    return torch.stack(columns, 1)
 
 
 def _law_from_ratios(log_ratios: Float[Tensor, " ratios"]) -> Float[Tensor, " ratios+1"]:

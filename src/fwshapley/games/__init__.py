@@ -1,6 +1,7 @@
 """Games: what a coalition of players is worth."""
 
 from fwshapley.games.game import AnyGame, CheckedGame, FunctionGame, Game, as_game
+from fwshapley.games.neighbours import NeighbourGame
 from fwshapley.games.synthetic import Additive, Airport, Glove, KnownGame, Pairwise, Random, Unanimity, Voting
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Game",
     "Glove",
     "KnownGame",
+    "NeighbourGame",
     "Pairwise",
     "Random",
     "Unanimity",
