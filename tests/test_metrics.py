@@ -70,3 +70,16 @@ def test_skill_is_the_place_between_random_and_best() -> None:
     assert skill(0.3, random=0.4, best=0.2) == pytest.approx(0.5)  # exclusion: the lower the better
     with pytest.raises(ValueError, match="nothing to tell skill by"):
         skill(0.5, random=0.5, best=0.5)
+
+
+def test_curves_are_made_in_chunks_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = inclusion_curve(decided_by_the_first_player, X, VALUES, LABELS, steps=4)
+    seen = []
+
+    def watched(x: Tensor, coalitions: Tensor) -> Tensor:
+        seen.append((len(x), torch.is_grad_enabled()))
+        return decided_by_the_first_player(x, coalitions)
+
+    monkeypatch.setattr("fwshapley.metrics.INPUTS_AT_ONCE", 1)
+    assert_close(inclusion_curve(watched, X, VALUES, LABELS, steps=4), whole)
+    assert seen == [(1, False)] * 10

@@ -442,3 +442,18 @@ def test_the_process_group_is_left_once() -> None:
     torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     training._leave_group()  # noqa: SLF001 - as above
     assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"learning_rate": math.nan}, "learning_rate must be finite"),
+        ({"weight_decay": -1.0}, "weight_decay must not be negative"),
+        ({"looks": 0}, "looks must be at least 1"),
+    ],
+)
+def test_a_recipe_that_cannot_be_followed_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recipe(**{"batch_size": 8} | options)

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from fwshapley.checks import check_whole
 
+INPUTS_AT_ONCE = 1024
+
 Evaluator = Callable[[Float[Tensor, "batch ..."], Bool[Tensor, "batch players"]], Float[Tensor, "batch classes"]]
 """Scores of the classes when only a coalition of each input is shown."""
 
@@ -99,6 +101,8 @@ def _curve(
     kept = []
     for step in range(check_whole("steps", steps) + 1):
         first = rank < round(rank.shape[1] * step / steps)
-        scores = evaluator(x, ~first if hide else first)
-        kept.append((scores.argmax(1) == labels).double().mean())
+        parts = zip(x.split(INPUTS_AT_ONCE), (~first if hide else first).split(INPUTS_AT_ONCE), strict=True)
+        with torch.no_grad():
+            chosen = torch.cat([evaluator(inputs, shown).argmax(1) for inputs, shown in parts])
+        kept.append((chosen == labels).double().mean())
     return torch.stack(kept)

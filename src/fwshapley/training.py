@@ -89,6 +89,14 @@ class Recipe:
     patience: int = 10
     compiled: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "looks", "patience"):
+            check_whole(name, getattr(self, name))
+        if check_real("learning_rate", self.learning_rate) <= 0:
+            raise ValueError(f"learning_rate must be positive, got {self.learning_rate:g}")
+        if check_real("weight_decay", self.weight_decay) < 0:
+            raise ValueError(f"weight_decay must not be negative, got {self.weight_decay:g}")
+
 
 @dataclass(frozen=True)
 class Shard:
