@@ -450,17 +450,45 @@ def test_a_checkpoint_of_another_fit_is_refused(
         fit(fw.FeatureExplainer(model, **explainer), checkpoints=tmp_path, resume=True, **options)
 
 
-def test_a_new_fit_removes_the_checkpoints_of_an_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_fit_does_not_overwrite_the_checkpoints_of_an_old_one(tmp_path: Path) -> None:
     fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
-    assert (tmp_path / "explainer.safetensors").exists()
-
-    def interrupted(*_arguments: object, **_options: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("fwshapley.explainer.teach_surrogate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    before = (tmp_path / "explainer.safetensors").read_bytes()
+    with pytest.raises(ValueError, match="holds the checkpoints of an earlier run: go on with resume=True"):
         fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
-    assert not list(tmp_path.glob("*.safetensors"))
+    assert (tmp_path / "explainer.safetensors").read_bytes() == before
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_wrong_arguments_of_fit_and_explain_are_named(classifier: fw.FeatureExplainer) -> None:
+    explainer = fw.FeatureExplainer(seeded(TableModel))
+    assert repr(explainer) == "FeatureExplainer(TableModel, output='probability', not fitted)"
+    assert repr(classifier).endswith(f"fitted, {N} players)")
+    with pytest.raises(TypeError, match=r"budget must be a Budget, e.g. Budget\(seconds=60\), got 60"):
+        explainer.fit(X, budget=60)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="x_train must be an array or tensor of numbers, got dict"):
+        fit(explainer, {"age": 1})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"x_valid must be a batch of at least one input \(labels are not needed\)"):
+        fit(explainer, x_valid=torch.zeros(len(X)))
+    with pytest.raises(TypeError, match="players must come from columns, groups, grid or segments, got list"):
+        fw.FeatureExplainer(seeded(TableModel), ["age", "town"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="got 'shapley'"):
+        classifier.explain(X_TEST, weights="shapley")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Shapley is a function"):
+        classifier.explain(X_TEST, weights=fw.Shapley)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"outputs must be .*, got \['cat'\]"):
+        classifier.explain(X_TEST, outputs=["cat"])  # type: ignore[list-item]
+    assert classifier.explain(X_TEST, outputs=1).values.shape[-1] == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_data_frame_is_taken_as_an_array(classifier: fw.FeatureExplainer) -> None:
+    class Frame:
+        """As far as a DataFrame matters here."""
+
+        def to_numpy(self) -> np.ndarray:
+            return X_TEST.numpy()
+
+    assert torch.equal(classifier.explain(Frame()).values, classifier.explain(X_TEST).values)  # type: ignore[arg-type]
 
 
 def test_a_checkpoint_of_another_weighting_is_refused(tmp_path: Path) -> None:
@@ -575,7 +603,7 @@ def test_hidden_columns_of_a_table_are_its_mean_unless_asked_for_otherwise() -> 
         ({"network": "resnet"}, "network must be one of 'auto', 'unet', 'slim'"),
         ({"surrogate": "same"}, "surrogate must be one of 'auto'"),
         ({"removal": "blur"}, "removal must be one of"),
-        ({"objective": "kernel"}, "needs weights="),
+        ({"objective": "kernel"}, "say which by weights="),
         ({"weights": fw.Shapley()}, "'multilinear' learns all"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"removal": [float("nan")] * N}, "removal holds NaN"),
@@ -629,7 +657,7 @@ WITH_NAN[7, 2] = torch.nan
     [
         (WITH_NAN, r"input 7 holds NaN or infinite values \(1 in all\)"),
         (X[:0], "at least one"),
-        (X[0], "at least one, got shape"),
+        (X[0], "at least one input .*got shape"),
         (X[:, None], "are no table: say who plays"),
         (X[:1], "too few to hold some out"),
     ],

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator, PartialState
+from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch._C._distributed_c10d import HashStore
@@ -457,3 +458,15 @@ def test_the_process_group_is_left_once() -> None:
 def test_a_recipe_that_cannot_be_followed_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Recipe(**{"batch_size": 8} | options)
+
+
+def test_an_accelerator_of_the_users_own_keeps_its_state() -> None:
+    PartialState._reset_state()  # noqa: SLF001 - as in a new process
+    AcceleratorState._reset_state(reset_partial_state=True)  # noqa: SLF001 - as above
+    own = Accelerator(cpu=True, mixed_precision="bf16")
+    fw.FeatureExplainer(nn.Linear(2, 2), surrogate=None).fit(
+        rows(20, 2), budget=Budget(steps=1), batch_size=4, masks=2, progress=False
+    )
+    assert own.mixed_precision == "bf16"
+    assert own.state.mixed_precision == "bf16"
+    AcceleratorState._reset_state(reset_partial_state=True)  # noqa: SLF001 - for the other tests

@@ -29,7 +29,15 @@ from fwshapley.fitting import (
     teach_surrogate,
 )
 from fwshapley.games.masking import MOST_ELEMENTS, MaskedModel, Output, PredictionGame
-from fwshapley.inputs import MOST_HELD_OUT, check_inputs, check_model, choose_device, choose_outputs, hold_out
+from fwshapley.inputs import (
+    MOST_HELD_OUT,
+    check_budget,
+    check_inputs,
+    check_model,
+    choose_device,
+    choose_outputs,
+    hold_out,
+)
 from fwshapley.objective import Kernel, Multilinear, Objective, SumConstraint, shift_to_total
 from fwshapley.players import Players, columns
 from fwshapley.results import Attribution
@@ -101,6 +109,8 @@ class FeatureExplainer:
         check_choice("constraint", constraint, get_args(SumConstraint))
         if not isinstance(model, nn.Module):
             raise TypeError(f"model must be a torch module, got {type(model).__name__}")
+        if not isinstance(players, Players) and players is not None:
+            raise TypeError(f"players must come from columns, groups, grid or segments, got {type(players).__name__}")
         if not isinstance(surrogate, nn.Module) and surrogate is not None:
             check_choice("surrogate", surrogate, ("auto",))
         if not callable(network):
@@ -117,6 +127,10 @@ class FeatureExplainer:
         self._fitted: Fitted | None = None
         self._quick: Callable[[Tensor], Tensor] | None = None
         self._example_shape: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        state = "not fitted" if self._fitted is None else f"fitted, {self._fitted.masked.n_players} players"
+        return f"FeatureExplainer({type(self.model).__name__}, output={self.output!r}, {state})"
 
     def fit(
         self,
@@ -150,12 +164,13 @@ class FeatureExplainer:
         """
         if resume and checkpoints is None:
             raise ValueError("resume=True goes on from a folder of checkpoints: pass checkpoints=...")
+        check_budget(budget)
         folder = None if checkpoints is None else Path(checkpoints)
         recipe = Recipe(check_whole("batch_size", batch_size), learning_rate, compiled=compiled)
         plan = Plan(budget, recipe, check_whole("masks", masks, minimum=2), augment, folder, resume, progress)
-        x = check_inputs(x_train)
-        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid))
-        plan.start_anew()
+        x = check_inputs(x_train, "x_train")
+        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid"))
+        plan.check_folder()
         self._fit(x, valid, plan)
         return self
 
@@ -308,7 +323,8 @@ class FeatureExplainer:
             progress: whether to show a progress bar.
         """
         fitted = self._require_fitted()
-        x = check_inputs(x_train)
+        check_budget(budget)
+        x = check_inputs(x_train, "x_train")
         players = self._known_players(x)
         x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid))
         players.check(valid)
@@ -420,7 +436,7 @@ class FeatureExplainer:
     def _weightings(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
         if weights is None:
             return [self.objective.weights if isinstance(self.objective, Kernel) else Shapley()]
-        several = [weights] if isinstance(weights, Semivalue) else list(weights)
+        several = list(weights) if isinstance(weights, (list, tuple)) else [check_semivalue(weights)]
         if not several:
             raise ValueError("weights is an empty list; give a semivalue or several")
         return [check_semivalue(each) for each in several]
@@ -449,8 +465,10 @@ def _choose_objective(
             raise ValueError("weights, kernel and constraint go with objective='kernel'; an Objective has its own")
         return objective
     check_choice("objective", objective, get_args(ObjectiveName))
-    if (objective == "kernel") != (weights is not None):
-        raise ValueError("objective='kernel' learns one weighting and needs weights=...; 'multilinear' learns all")
+    if objective == "kernel" and weights is None:
+        raise ValueError("objective='kernel' learns one weighting: say which by weights=...")
+    if objective == "multilinear" and weights is not None:
+        raise ValueError("'multilinear' learns all weightings: give weights to explain, or use objective='kernel'")
     if weights is None and (kernel, constraint) != ("exact", "normalise"):
         raise ValueError("kernel and constraint are options of objective='kernel'; 'multilinear' has neither")
     return Multilinear() if weights is None else Kernel(check_semivalue(weights), kernel, constraint)

@@ -60,11 +60,14 @@ class Plan:
         """Return the plan of a part that may spend a share of the budget."""
         return replace(self, budget=self.budget.part(share))
 
-    def start_anew(self) -> None:
-        """Remove what an earlier run left, unless it is to be resumed."""
-        for path in () if self.resume else (self.checkpoint("surrogate"), self.checkpoint("explainer")):
-            if path is not None:
-                path.unlink(missing_ok=True)
+    def check_folder(self) -> None:
+        """Refuse to overwrite the checkpoints of an earlier run."""
+        paths = [path for path in map(self.checkpoint, ("surrogate", "explainer")) if path is not None]
+        if not self.resume and any(path.exists() for path in paths):
+            raise ValueError(
+                f"{self.checkpoints} holds the checkpoints of an earlier run: go on with resume=True, or name another "
+                "folder"
+            )
 
     def identify(self, **parts: Tensor | nn.Module) -> dict[str, str]:
         """Return fingerprints of what a run depends on; none where nothing is saved that might be resumed."""

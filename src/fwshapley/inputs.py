@@ -14,16 +14,27 @@ from torch import Tensor, nn
 from fwshapley.checks import Array, check_choice
 from fwshapley.games.masking import Output
 from fwshapley.surrogate import as_columns
+from fwshapley.training import Budget
 
 VALIDATION_SHARE, MOST_HELD_OUT = 0.1, 512
 NEARLY_ONE = 1e-4
 
 
-def check_inputs(x: Array) -> Float[Tensor, "batch ..."]:
-    """Return a batch of inputs in float32, or say which of them cannot be used."""
-    inputs = torch.as_tensor(x).detach().float()
+def check_budget(budget: object) -> None:
+    """Raise an error that shows a budget unless it is one."""
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget must be a Budget, e.g. Budget(seconds=60), got {budget!r}")
+
+
+def check_inputs(x: Array, name: str = "inputs") -> Float[Tensor, "batch ..."]:
+    """Return a batch of inputs in float32, or say which of them cannot be used; a DataFrame is taken as an array."""
+    try:
+        inputs = torch.as_tensor(x.to_numpy() if hasattr(x, "to_numpy") else x).detach().float()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must be an array or tensor of numbers, got {type(x).__name__} ({error})") from error
     if inputs.ndim < 2 or not len(inputs):  # noqa: PLR2004 - rows and columns
-        raise ValueError(f"inputs must be a batch of at least one, got shape {tuple(inputs.shape)}")
+        shape = tuple(inputs.shape)
+        raise ValueError(f"{name} must be a batch of at least one input (labels are not needed), got shape {shape}")
     finite = inputs.isfinite()
     if not bool(finite.all()):
         row, count = int((~finite).flatten(1).any(1).nonzero()[0]), int((~finite).sum())
@@ -77,7 +88,10 @@ def choose_outputs(
         if output == "raw":
             raise ValueError("raw outputs are no classes, so none is predicted; name the outputs, e.g. outputs=[0]")
         return None
-    numbers = torch.as_tensor(outputs)
+    try:
+        numbers = torch.atleast_1d(torch.as_tensor(outputs))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"outputs must be 'all', 'predicted' or numbers of outputs, got {outputs!r}") from error
     numbers = numbers.expand(batch, -1) if numbers.ndim == 1 else numbers
     whole = not (numbers.is_floating_point() or numbers.is_complex())
     if not whole or numbers.ndim != 2 or len(numbers) != batch or not numbers.numel():  # noqa: PLR2004 - a table

@@ -54,7 +54,7 @@ class Players:
         shape, wanted = tuple(x.shape), tuple(self.assignment.shape)
         if self.is_image and (x.ndim != IMAGE_DIMENSIONS + 2 or shape[-2:] != wanted):
             raise ValueError(
-                f"these players divide images of {wanted}: expected (batch, channels, *{wanted}), got {shape}"
+                f"these players divide images: expected (batch, channels, {wanted[0]}, {wanted[1]}), got {shape}"
             )
         if not self.is_image and shape[1:] != wanted:
             raise ValueError(

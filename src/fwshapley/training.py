@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
+from accelerate.state import AcceleratorState, PartialState
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -50,8 +50,10 @@ class Budget:
     def __post_init__(self) -> None:
         if self.seconds is None and self.steps is None:
             raise ValueError("a budget needs seconds or steps, e.g. Budget(seconds=120)")
-        if self.seconds is not None and check_real("seconds", self.seconds) <= 0:
-            raise ValueError(f"seconds must be positive, got {self.seconds}")
+        if self.seconds is not None:
+            object.__setattr__(self, "seconds", check_real("seconds", self.seconds))
+            if self.seconds <= 0:
+                raise ValueError(f"seconds must be positive, got {self.seconds}")
         if self.steps is not None:
             object.__setattr__(self, "steps", check_whole("steps", self.steps))
 
@@ -248,7 +250,9 @@ class _Run:
         identity: Mapping[str, Any],
         description: str,
     ) -> None:
-        # One process may train on several devices, one after the other; several share the group they are in.
+        # One process may train on several devices, one after the other; several share the group they are in. An
+        # accelerator of the user's own finds its state again in the end.
+        self._theirs = [(kind, dict(kind._shared_state)) for kind in (PartialState, AcceleratorState)]  # noqa: SLF001
         AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())  # noqa: SLF001
         self.accelerator = Accelerator(
             cpu=device.type == "cpu",
@@ -316,6 +320,10 @@ class _Run:
         self.module.eval()
         self.accelerator.unwrap_model(self.prepared, keep_fp32_wrapper=False)  # or it would autocast ever after
         self.prepared, self.stepper = self.accelerator.free_memory(self.prepared, self.stepper)
+        for kind, state in self._theirs:
+            if state:
+                kind._shared_state.clear()  # noqa: SLF001 - accelerate has no other way
+                kind._shared_state.update(state)  # noqa: SLF001 - as above
 
     def _descend(self, spent: float) -> Tensor:
         for group in self.optimiser.param_groups:
