@@ -31,6 +31,7 @@ def test_a_coalition_is_worth_what_its_nearest_members_say(
     utility: Utility, ties: Ties, members: list[bool], worth: float
 ) -> None:
     game = NeighbourGame(LABELS, label=0, classes=3, k=3, utility=utility, ties=ties)
+    assert game.n_players == 5
     assert float(game(torch.tensor([members]))) == pytest.approx(worth)
 
 
