@@ -277,9 +277,9 @@ class FeatureExplainer:
         return values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1)), numbers
 
     def compile(self) -> Self:
-        """Compile the explaining network, for the least latency; the first call with each batch size is slow then.
+        """Compile the explaining network (torch.compile, "reduce-overhead"); the first call with each batch size is slow.
 
-        On a GPU whole passes are replayed as CUDA graphs. Results may differ in the last bits.
+        Results may differ in the last bits.
         """
         self._quick = torch.compile(self._require_fitted().network, mode="reduce-overhead")
         return self
@@ -478,13 +478,5 @@ class _Missing(nn.Module):
     """In place of the model of an explainer that was loaded without it."""
 
 
-def load(
-    folder: str | os.PathLike[str],
-    *,
-    model: nn.Module | None = None,
-    surrogate: nn.Module | None = None,
-    network: MakeNetwork | None = None,
-    device: str | torch.device = "auto",
-) -> FeatureExplainer:
-    """Read an explainer that was saved to a folder; see `FeatureExplainer.load`."""
-    return FeatureExplainer.load(folder, model=model, surrogate=surrogate, network=network, device=device)
+load = FeatureExplainer.load
+"""`FeatureExplainer.load`, under the name that one looks for."""
