@@ -74,7 +74,7 @@ the references' halves allows. One network is trained for all weightings, for th
 
 Preliminary for beta above 1: these references were computed in bf16, whose rounding is as large as what one player adds
 to a large coalition. Both halves share the rounding, so the ceiling does not show it. Games are asked in full precision
-since.
+since. The command below is the last of two that shared a work folder; the runs of 2 minutes are of the first.
 
 Areas under the inclusion curve (higher is better) and the exclusion curve (lower is better) on 1000 test images. The
 second surrogate has another seed and initialisation and was never shown to an explainer; the zero-masked model has
