@@ -277,7 +277,7 @@ class FeatureExplainer:
         return values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1)), numbers
 
     def compile(self) -> Self:
-        """Compile the explaining network (torch.compile, "reduce-overhead"); the first call with each batch size is slow.
+        """Compile the explaining network by torch.compile; the first call with each batch size is slow then.
 
         Results may differ in the last bits.
         """
