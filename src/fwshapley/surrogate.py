@@ -31,7 +31,6 @@ PLAUSIBLE_ZEROS = 0.01
 PREDICTION_ROWS = 2048
 SURROGATE_BATCH = 256
 DECILES = 10
-SMALLEST_PROBABILITY = 1e-12
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """Changes a batch of inputs at random, e.g. flips images; what comes out are inputs like any other."""
