@@ -184,7 +184,7 @@ def prepare(data: Path | None, device: torch.device, work: Path) -> Setting:
     images = load(data, device) if data else stripes(SMOKE_IMAGES, device)
     validation = VALIDATION if data else SMOKE_VALIDATION
     players = fw.grid(SIDE, SIDE, patch=2).to(device)
-    width, epochs, batch = (8, 4, 32) if smoke else (64, 24, 512)
+    width, epochs, batch = (8, 4, 32) if smoke else (64, 40, 512)
     steps = 3 if smoke else 20 * (len(images.x_train) - validation) // batch
     facts: dict[str, Any] = {}
 

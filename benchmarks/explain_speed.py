@@ -48,6 +48,7 @@ def main() -> None:
     found: dict[str, Any] = {}
     if arguments.data:
         model, teacher, student, x, found["student"] = distilled(arguments, device)
+        print(json.dumps(found["student"]), flush=True)
     else:
         model, teacher, student, x = untrained(device, width=8 if arguments.smoke else 64)
     compiled = (False, True) if device.type == "cuda" else (False,)
@@ -60,9 +61,6 @@ def main() -> None:
     record(name, found, out=arguments.out, seeds=[0], started=started)
     if not arguments.no_figure:
         draw(found["times"]).savefig(arguments.figures / f"{name}.png")
-    for row in found["times"]:
-        print(row)
-    print(found.get("student"))
 
 
 def parse() -> argparse.Namespace:
@@ -153,6 +151,7 @@ def time_all(
         for name, explainer in explainers.items():
             explain = partial(explainer.explain, x, weights=cifar.WEIGHTS, batch_size=MANY // 4)
             rows[-1][f"{name}_s"] = median_seconds(explain, x.device, smoke=smoke)
+    print(*map(json.dumps, rows), sep="\n", flush=True)
     return rows
 
 
