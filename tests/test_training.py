@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -327,6 +328,28 @@ def test_without_resume_a_run_starts_anew(tmp_path: Path) -> None:
     run(Learner(), checkpoint=tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         run(Learner(), failing_at(1, interrupt), checkpoint=tmp_path / "run", seed=1)
+
+
+class HalfPrecise(Accelerator):  # type: ignore[misc] # accelerate has no types
+    def __init__(self, *, mixed_precision: str, **options: Any) -> None:  # noqa: ANN401 - accelerate's own
+        super().__init__(mixed_precision="bf16", **options)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_mixed_precision_ends_with_the_training(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a parameter of the test
+    compile_quickly = partial(torch.compile, backend="eager")
+    monkeypatch.setattr(torch, "compile", compile_quickly)
+    monkeypatch.setattr(training, "Accelerator", HalfPrecise)
+    module, seen = seeded(Learner), []
+
+    def loss(prepared: nn.Module, batch: Batch) -> Tensor:
+        seen.append(module.first(X).dtype)
+        return squared_error(prepared, batch)
+
+    run(module, loss, recipe=Recipe(8, compiled=compiled), budget=Budget(steps=2))
+    assert seen == [torch.bfloat16] * 2
+    assert module(X).dtype == module.first(X).dtype == torch.float32
+    assert "forward" not in vars(module)
 
 
 def test_a_recipe_can_ask_for_a_compiled_module(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,8 @@ LARGEST_NORM = 1.0
 CHECKPOINT_SECONDS = 20.0
 REPORT_STEPS = 25
 PERCENT = 100
+FORWARD_NAMES = ("forward", "_original_forward")
+"""What accelerate sets on a module that it prepares for mixed precision."""
 
 
 @dataclass(frozen=True)
@@ -274,6 +276,7 @@ class _Run:
         self.optimiser = torch.optim.AdamW(
             trained, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=device.type == "cuda"
         )
+        self._own_forward = {name: module.__dict__[name] for name in FORWARD_NAMES if name in module.__dict__}
         callable_module = torch.compile(module) if recipe.compiled else module
         self.prepared, self.stepper = self.accelerator.prepare(callable_module, self.optimiser)
         self.shard = Shard(self.accelerator.process_index, self.accelerator.num_processes)
@@ -318,7 +321,9 @@ class _Run:
         """Leave the best state in the module, and let go of the wrappers around it."""
         self.module.load_state_dict(self.best)
         self.module.eval()
-        self.accelerator.unwrap_model(self.prepared, keep_fp32_wrapper=False)  # or it would autocast ever after
+        for name in FORWARD_NAMES:  # or it would autocast ever after; accelerate's own way breaks compiled modules
+            self.module.__dict__.pop(name, None)
+        self.module.__dict__.update(self._own_forward)
         self.prepared, self.stepper = self.accelerator.free_memory(self.prepared, self.stepper)
         for kind, state in self._theirs:
             if state:
