@@ -331,8 +331,8 @@ def test_without_resume_a_run_starts_anew(tmp_path: Path) -> None:
 
 
 class HalfPrecise(Accelerator):  # type: ignore[misc] # accelerate has no types
-    def __init__(self, *, mixed_precision: str, **options: Any) -> None:  # noqa: ANN401 - accelerate's own
-        super().__init__(mixed_precision="bf16", **options)
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - accelerate's own
+        super().__init__(**options | {"mixed_precision": "bf16"})
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -340,7 +340,8 @@ def test_mixed_precision_ends_with_the_training(compiled: bool, monkeypatch: pyt
     compile_quickly = partial(torch.compile, backend="eager")
     monkeypatch.setattr(torch, "compile", compile_quickly)
     monkeypatch.setattr(training, "Accelerator", HalfPrecise)
-    module, seen = seeded(Learner), []
+    module = seeded(Learner)
+    seen: list[torch.dtype] = []
 
     def loss(prepared: nn.Module, batch: Batch) -> Tensor:
         seen.append(module.first(X).dtype)
