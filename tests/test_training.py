@@ -344,12 +344,12 @@ def test_mixed_precision_ends_with_the_training(compiled: bool, monkeypatch: pyt
     seen: list[torch.dtype] = []
 
     def loss(prepared: nn.Module, batch: Batch) -> Tensor:
-        seen.append(module.first(X).dtype)
+        seen.append(module.get_submodule("first")(X).dtype)
         return squared_error(prepared, batch)
 
     run(module, loss, recipe=Recipe(8, compiled=compiled), budget=Budget(steps=2))
     assert seen == [torch.bfloat16] * 2
-    assert module(X).dtype == module.first(X).dtype == torch.float32
+    assert module(X).dtype == module.get_submodule("first")(X).dtype == torch.float32
     assert "forward" not in vars(module)
 
 
