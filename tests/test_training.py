@@ -330,6 +330,29 @@ def test_without_resume_a_run_starts_anew(tmp_path: Path) -> None:
         run(Learner(), failing_at(1, interrupt), checkpoint=tmp_path / "run", seed=1)
 
 
+def test_a_run_is_resumed_in_the_memory_format_of_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)  # after every step
+    module = nn.Conv2d(3, 2, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs
+    steps, strides = iter(range(9)), []
+
+    def loss(convolution: nn.Module, _batch: Batch) -> Tensor:
+        if next(steps) == 4:
+            raise KeyboardInterrupt
+        return convolution(torch.ones(1, 3, 4, 4)).square().mean()
+
+    def look(optimiser: torch.optim.Optimizer, *_: object) -> None:
+        strides.append(optimiser.state[module.weight]["exp_avg"].stride())
+
+    options: dict[str, Any] = {"budget": Budget(steps=8), "checkpoint": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt):
+        run(module, loss, **options)
+    hook = register_optimizer_step_pre_hook(look)
+    run(module, loss, resume=True, **options)
+    hook.remove()
+    assert strides == [module.weight.stride()] * 4
+    assert not module.weight.is_contiguous()
+
+
 class HalfPrecise(Accelerator):  # type: ignore[misc] # accelerate has no types
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - accelerate's own
         super().__init__(**options | {"mixed_precision": "bf16"})

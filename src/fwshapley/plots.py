@@ -22,6 +22,7 @@ MOST_MARKED_SIZES = 64
 MOST_BARS = 12
 RGB = 3
 PALE = 0.6
+LOPSIDED = 100
 
 
 def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
@@ -89,6 +90,28 @@ def plot_bars(
             cell.set_title(f"{label}, {title}", fontsize="small")
             cell.tick_params(labelsize="small")
             cell.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def plot_values(several: Sequence[tuple[str, Float[Tensor, " n"], Float[Tensor, " n"]]]) -> Figure:
+    """Draw values of points: a histogram, and all of them in order with two standard errors, a row per weighting."""
+    figure = new_figure(width=9, height=2.8 * len(several))
+    axes = figure.subplots(len(several), 2, squeeze=False)
+    for (name, values, stderr), (histogram, ranked) in zip(several, axes, strict=True):
+        counts, edges, bars = histogram.hist(values.numpy(), bins=MOST_MARKED_SIZES, color=COLOURS[0])
+        for bar, right in zip(bars, edges[1:], strict=True):
+            if right <= 0:
+                bar.set_color(COLOURS[1])
+        histogram.set_yscale("log" if counts.max() > LOPSIDED * max(float(np.median(counts)), 1) else "linear")
+        _label(histogram, f"{name}: harmful points left of 0", "value", "points")
+        histogram.axvline(0, color="grey", linewidth=0.8)
+        order = values.argsort()
+        place = np.arange(1, len(values) + 1)
+        low, high = (values - 2 * stderr)[order], (values + 2 * stderr)[order]
+        ranked.fill_between(place, low.numpy(), high.numpy(), color=COLOURS[5], alpha=0.4, linewidth=0)
+        ranked.plot(place, values[order].numpy(), color=COLOURS[0])
+        ranked.axhline(0, color="grey", linewidth=0.8)
+        _label(ranked, "all points, with two standard errors", "rank, from the most suspicious", "value")
     return figure
 
 

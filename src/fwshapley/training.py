@@ -429,6 +429,10 @@ class _Run:
             index, _, entry = name.partition(".")
             moments.setdefault(int(index), {})[entry] = tensor
         self.optimiser.load_state_dict({"state": moments, "param_groups": self.optimiser.state_dict()["param_groups"]})
+        for parameter, entries in self.optimiser.state.items():  # files keep no memory format, which fused steps need
+            for entry, moment in entries.items():
+                if moment.shape == parameter.shape:
+                    entries[entry] = torch.empty_like(parameter).copy_(moment)
         self.history = History.from_facts(facts["history"])
         self.best_loss, self.looks_without_progress = float(facts["best_loss"]), facts["looks_without_progress"]
 

@@ -1,0 +1,111 @@
+"""Who is near whom: distances in double precision, as whole numbers, and orders in which ties go to the lower index."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+from numpy.typing import NDArray
+from torch import Tensor
+
+Metric = Literal["euclidean", "cosine"]
+
+MOST_DIRECT = 2**28
+"""Coordinates up to which differences are squared one by one, which is exact where points coincide."""
+
+RESOLUTION = 2.0**-45
+"""What products leave: squared distances are compared to this share of the largest squared norm."""
+
+NEVER = torch.iinfo(torch.int64).max
+"""Key of a point that is out of the question."""
+
+SAMPLE = 1024
+MARGIN = 1.5
+
+
+def place(
+    x: NDArray[np.float64], references: NDArray[np.float64] | None, metric: Metric
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return copies of points and references in which distances keep their digits: around the points' mean.
+
+    For the cosine they are first brought to length 1: the squared distance is then 2 - 2 cos. Without references, the
+    points are their own.
+    """
+    points = _unit_length("x", x) if metric == "cosine" else x
+    others = points if references is None else references
+    if metric == "cosine" and references is not None:
+        others = _unit_length("the reference", references)
+    # The mean is rounded to the spread, so that whole numbers stay on a grid, where products are exact.
+    unit = np.exp2(np.floor(np.log2(np.maximum(points.std(0), np.finfo(np.float64).tiny))))
+    centre = np.round(points.mean(0) / unit) * unit
+    moved = points - centre
+    return moved, moved if references is None else others - centre
+
+
+def _unit_length(name: str, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    length = np.sqrt(np.einsum("ij,ij->i", x, x))
+    if not length.all():
+        row = int((length == 0).argmax())
+        raise ValueError(f"row {row} of {name} is zero, so it has no direction: use metric='euclidean', or drop it")
+    return x / length[:, None]
+
+
+def as_factor(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (x, |x|**2, 1) for each point: what `keys_by_product` multiplies."""
+    norms = np.einsum("ij,ij->i", points, points)
+    return np.column_stack([points, norms, np.ones_like(norms)])
+
+
+def keys_by_product(
+    references: Float64[Tensor, "references columns"], factor: Float64[Tensor, "n columns+2"]
+) -> Float64[Tensor, "references n"]:
+    """Squared distances in units of a resolution, plus a half; their whole parts are keys to sort by.
+
+    |r - x|**2 / unit + 1/2 = (-2r / unit, 1 / unit, |r|**2 / unit + 1/2) . (x, |x|**2, 1)
+
+    A unit is some forty times what rounding may add, so that points that coincide have the same key, almost surely.
+    """
+    norms = references.square().sum(1, keepdim=True)
+    unit = RESOLUTION * torch.exp2((factor[:, -2].max() + norms).log2().ceil())
+    unit = torch.where(unit > 0, unit, 1.0)  # all points are one
+    return torch.cat([-2 * references / unit, 1 / unit, norms / unit + 0.5], 1) @ factor.T
+
+
+def keys_directly(
+    references: Float64[Tensor, "references columns"], factor: Float64[Tensor, "n columns+2"]
+) -> Float64[Tensor, "references n"]:
+    """Distances by differences; as numbers that are not negative, they sort as their bits do."""
+    return torch.cdist(references, factor[:, :-2], compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def nearest(keys: Int64[Tensor, " n"], ranks: int) -> Int64[Tensor, " ranks"]:
+    """Indices of the points of lowest keys, from the lowest on; of equal ones the lower index comes first."""
+    candidates = _candidates(keys, ranks)
+    if candidates is None:
+        return torch.sort(keys, stable=True).indices[:ranks]  # one row at a time is sorted by radix
+    return candidates[torch.sort(keys[candidates], stable=True).indices[:ranks]]
+
+
+def _candidates(keys: Int64[Tensor, " n"], ranks: int) -> Int64[Tensor, " candidates"] | None:
+    """Some points, by index, that have the nearest among them, after a look at a sample; None if it saves nothing."""
+    stride = len(keys) // SAMPLE
+    if stride < 2 or ranks * 4 > len(keys):  # noqa: PLR2004 - too few to sample, or most are needed
+        return None
+    limit = keys[::stride].kthvalue(int(MARGIN * ranks / stride) + 8).values
+    found = (keys <= limit).nonzero()[:, 0]
+    return found if len(found) >= ranks else None
+
+
+def orders(keys: Int64[Tensor, "references n"], ranks: int) -> Int64[Tensor, "references ranks"]:
+    """Indices of the nearest points of several references."""
+    if keys.device.type == "cpu":
+        return torch.stack([nearest(row, ranks) for row in keys])
+    return torch.sort(keys, dim=1, stable=True).indices[:, :ranks]
+
+
+def farthest(keys: Int64[Tensor, "references n"]) -> Int64[Tensor, " references"]:
+    """Index of the farthest point of each reference, of equally far ones the last."""
+    possible = keys.masked_fill(keys == NEVER, -1)
+    return keys.shape[1] - 1 - possible.flip(1).argmax(1)

@@ -1,0 +1,77 @@
+"""Points and labels as they come from users: checked once, at the edge, with errors that say where and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fwshapley.checks import Array
+
+FEW = 5
+
+
+def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.float64]:
+    """Return features as a table of finite numbers, flattened if they are images."""
+    try:
+        table = np.ascontiguousarray(_plain(x), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers, a row per point: {error}") from error
+    if table.ndim < 2 or not table.size:  # noqa: PLR2004 - rows and columns
+        raise ValueError(f"{name} must have a row per point and at least one column, got shape {table.shape}")
+    table = table.reshape(len(table), -1)
+    if columns is not None and table.shape[1] != columns:
+        raise ValueError(f"{name} has {table.shape[1]} columns, but x has {columns}: they must be the same features")
+    finite = np.isfinite(table)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0].tolist()
+        raise ValueError(
+            f"{name} has {int((~finite).sum())} missing or infinite numbers, the first in row {row}, column {column}: "
+            "fill them in or drop those rows"
+        )
+    return table
+
+
+def check_labels(
+    name: str, y: Array, rows: int, classes: NDArray[Any] | None = None
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return labels as numbers 0..C-1, and the classes that they stand for, in order.
+
+    Args:
+        name: of the argument, for errors.
+        y: numbers or text.
+        rows: points that they belong to.
+        classes: those known already; others are an error then.
+    """
+    labels = np.asarray(_plain(y))
+    if labels.shape != (rows,):
+        raise ValueError(f"{name} must be one label per point, {rows} of them, got shape {labels.shape}")
+    missing = labels != labels if labels.dtype.kind == "f" else np.equal(labels, None)  # noqa: PLR0124 - NaN
+    if missing.any():
+        raise ValueError(f"{name} has {int(missing.sum())} missing labels, the first in row {int(missing.argmax())}")
+    if labels.dtype.kind == "f" and (labels != np.round(labels)).any():
+        odd = labels[int((labels != np.round(labels)).argmax())]
+        raise ValueError(f"{name} must be classes, got the real number {odd:g}: group it into classes first")
+    try:
+        found, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"{name} mixes text and numbers: make them all text") from error
+    if classes is None:
+        if len(found) == 1:
+            raise ValueError(f"all labels in {name} are {found[0]}: with one class there is nothing to tell apart")
+        return codes.astype(np.int64), found
+    unknown = np.setdiff1d(found.astype(str), classes.astype(str)) if found.dtype.kind != classes.dtype.kind else (
+        np.setdiff1d(found, classes)
+    )
+    if len(unknown):
+        raise ValueError(
+            f"{name} has labels that y does not have: {', '.join(map(str, unknown[:FEW]))}{' ...' * (len(unknown) > FEW)}; "
+            "no point of y can be of use for those: drop these reference rows, or mend their labels"
+        )
+    return np.searchsorted(classes, labels).astype(np.int64), classes
+
+
+def _plain(array: Array) -> Any:  # noqa: ANN401 - anything that numpy takes
+    return array.detach().cpu().numpy() if isinstance(array, Tensor) else array

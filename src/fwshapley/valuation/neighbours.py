@@ -1,0 +1,322 @@
+"""What each training point is worth to its nearest neighbours' predictions: exact, for every weighting, streamed.
+
+Each reference point is a game of its own, whose values have a closed form; values are means over reference points.
+References are worked on in shards of a fixed size, added up in order, so that results do not depend on the number of
+cores, and shards may run anywhere joblib can reach.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, Self, get_args
+
+import joblib
+import numpy as np
+import torch
+from jaxtyping import Float64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fwshapley.checks import Array, check_choice, check_real, check_whole
+from fwshapley.games.neighbours import Ties, Utility
+from fwshapley.inputs import choose_device
+from fwshapley.progress import ProgressBar
+from fwshapley.valuation.closed_forms import ClosedForm, make_form
+from fwshapley.valuation.distances import (
+    MOST_DIRECT,
+    NEVER,
+    Metric,
+    as_factor,
+    farthest,
+    keys_by_product,
+    keys_directly,
+    orders,
+    place,
+)
+from fwshapley.valuation.inputs import check_labels, check_points
+from fwshapley.valuation.result import Valuation, from_sums
+from fwshapley.version import __version__
+from fwshapley.weights import Semivalue, Shapley, check_semivalue
+
+SHARDS = 64
+SMALLEST_SHARD, LARGEST_SHARD = 64, 512
+BLOCK_BYTES = {"cpu": 2**26, "cuda": 2**29}
+"""Distances held at once, by each core or by the GPU."""
+
+
+def value_neighbours(
+    x: Array,
+    y: Array,
+    x_reference: Array | None = None,
+    y_reference: Array | None = None,
+    *,
+    k: int = 5,
+    weights: Semivalue | Sequence[Semivalue] | None = None,
+    utility: Utility = "soft",
+    ties: Ties = "lowest",
+    metric: Metric = "euclidean",
+    tolerance: float = 0.0,
+    device: str | torch.device = "auto",
+    n_jobs: int | None = None,
+    progress: bool = True,
+) -> Valuation:
+    """Value training points by how much they help a K-nearest-neighbour classifier on reference points.
+
+    Args:
+        x: features of the training points, (n, ...).
+        y: their labels: numbers or text.
+        x_reference: points to be predicted; None values each training point by how it serves the others.
+        y_reference: their labels.
+        k: neighbours that decide.
+        weights: a semivalue, or several, which share all distances and sorts; None is Shapley.
+        utility: "soft", the share of the K nearest that have the label; "normalised", their share of those there are;
+            "vote", whether the label wins the vote among them.
+        ties: of a vote, go to the "lowest" class or are "shared".
+        metric: "euclidean" or "cosine". Columns are not scaled: a column of large numbers counts most.
+        tolerance: most that any value may be off, for speed: weightings of large coalitions depend on few neighbours.
+        device: "cpu", "cuda", or "auto" for a GPU if there is one.
+        n_jobs: cores to use on a CPU; None is all of them, or what an active `joblib.parallel_config` says, which may
+            also spread the work over machines.
+        progress: show a progress bar when it takes long on a terminal.
+
+    Returns:
+        Values with standard errors over reference points, (n,), or (weights, n) for several weightings.
+
+    Example:
+        >>> value_neighbours(x, y, x_valid, y_valid, weights=Beta(alpha=4, beta=1)).suspects(20)
+    """
+    several = _check_weights(weights)
+    for name, value, choices in (("utility", utility, Utility), ("ties", ties, Ties), ("metric", metric, Metric)):
+        check_choice(name, value, get_args(choices))
+    tolerance = check_real("tolerance", tolerance)
+    if tolerance < 0:
+        raise ValueError(f"tolerance must not be negative, got {tolerance:g}")
+    points = check_points("x", x)
+    labels, classes = check_labels("y", y, len(points))
+    if (x_reference is None) != (y_reference is None):
+        raise ValueError("x_reference and y_reference go together: give both, or neither to value points by each other")
+    held_out = x_reference is None
+    if x_reference is None or y_reference is None:
+        others, other_labels = None, labels
+    else:
+        others = check_points("x_reference", x_reference, columns=points.shape[1])
+        other_labels, _ = check_labels("y_reference", y_reference, len(others), classes=classes)
+    if check_whole("k", k) > len(points) - held_out:
+        raise ValueError(f"k = {k} neighbours are more than the {len(points) - held_out} points there are to choose from")
+    placed, others = place(points, others, metric)
+    direct = placed.size * len(others) <= MOST_DIRECT
+    counts = tuple(np.bincount(labels, minlength=len(classes)).tolist())
+    game = _Game(tuple(several), counts, k, utility, ties, held_out, tolerance, direct)
+    where = choose_device(device)
+    found = _add_up(game, placed, labels, others, other_labels, where, n_jobs, progress=progress)
+    return from_sums(
+        found.sums,
+        found.squares,
+        references=len(others) - held_out,
+        weights=several if isinstance(weights, (list, tuple)) else several[0],
+        labels=torch.from_numpy(labels),
+        classes=tuple(map(str, classes.tolist())),
+        error_bound=_form(game, where.type).cut(tolerance)[1],
+        provenance={
+            "method": f"{k} nearest neighbours, {utility}",
+            "k": k,
+            "utility": utility,
+            "ties": ties,
+            "metric": metric,
+            "tolerance": tolerance,
+            "reference": "the other points" if held_out else "given",
+            "fwshapley": __version__,
+        },
+    )
+
+
+class KNNValuator:
+    """Values of training points for a K-nearest-neighbour classifier, in scikit-learn's manners.
+
+    Arguments are those of `value_neighbours`.
+
+    Attributes:
+        result_: the Valuation, after `fit`.
+        values_: its values.
+
+    Example:
+        >>> KNNValuator(k=5, weights=Beta(alpha=4, beta=1)).fit(x, y, reference=(x_valid, y_valid)).result_.suspects(20)
+    """
+
+    result_: Valuation
+
+    def __init__(
+        self,
+        k: int = 5,
+        *,
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        utility: Utility = "soft",
+        ties: Ties = "lowest",
+        metric: Metric = "euclidean",
+        tolerance: float = 0.0,
+        device: str | torch.device = "auto",
+        n_jobs: int | None = None,
+        progress: bool = True,
+    ) -> None:
+        self.k, self.weights, self.utility, self.ties, self.metric = k, weights, utility, ties, metric
+        self.tolerance, self.device, self.n_jobs, self.progress = tolerance, device, n_jobs, progress
+
+    def fit(self, x: Array, y: Array, reference: tuple[Array, Array] | None = None) -> Self:
+        """Value the points of x by their use for reference points, or each by its use for the others."""
+        x_reference, y_reference = reference or (None, None)
+        options = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        self.result_ = value_neighbours(x, y, x_reference, y_reference, **options)
+        return self
+
+    @property
+    def values_(self) -> Tensor:
+        """Values of the points."""
+        if not hasattr(self, "result_"):
+            raise RuntimeError("nothing has been valued yet: call fit(x, y) first")
+        return self.result_.values
+
+
+@dataclass(frozen=True)
+class _Game:
+    """All that makes the games but the points: hashable, so that each process builds the closed form once."""
+
+    weights: tuple[Semivalue, ...]
+    counts: tuple[int, ...]
+    k: int
+    utility: Utility
+    ties: Ties
+    held_out: bool
+    tolerance: float
+    direct: bool
+
+
+class _Sums(NamedTuple):
+    """Sums over reference points of values and of their squares."""
+
+    sums: Float64[Tensor, "weights n"]
+    squares: Float64[Tensor, "weights n"]
+
+
+@lru_cache(maxsize=2)
+def _form(game: _Game, device: str) -> ClosedForm:
+    counts = torch.tensor(game.counts, device=device)
+    return make_form(game.utility, game.weights, counts, game.k, held_out=game.held_out, ties=game.ties)
+
+
+def _add_up(
+    game: _Game,
+    points: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    references: NDArray[np.float64],
+    reference_labels: NDArray[np.int64],
+    device: torch.device,
+    n_jobs: int | None,
+    *,
+    progress: bool,
+) -> _Sums:
+    """Values summed over all reference points, shard by shard."""
+    fixed = [as_factor(points), labels]
+    if device.type != "cpu":
+        fixed = [_tensor(each, device.type) for each in fixed]  # once
+    size = min(max(-(-len(references) // SHARDS), SMALLEST_SHARD), LARGEST_SHARD)
+    starts = range(0, len(references), size)
+    tasks = (
+        joblib.delayed(_sum_shard)(
+            game,
+            *fixed,
+            references[start : start + size],
+            reference_labels[start : start + size],
+            start,
+            device.type,
+        )
+        for start in starts
+    )
+    if n_jobs is None and joblib.effective_n_jobs(None) == 1:
+        n_jobs = -1
+    total: _Sums | None = None
+    threads = torch.get_num_threads()
+    try:
+        with ProgressBar("valuing", len(references), enabled=progress) as bar:
+            if device.type == "cpu":
+                done = joblib.Parallel(n_jobs, prefer="threads", return_as="generator")(tasks)
+            else:
+                done = (task(*arguments) for task, arguments, _ in tasks)
+            for start, found in zip(starts, done, strict=True):
+                total = found if total is None else _Sums(total.sums + found.sums, total.squares + found.squares)
+                bar.advance(min(size, len(references) - start))
+    finally:
+        torch.set_num_threads(threads)
+    assert total is not None  # noqa: S101 - there is at least one reference point
+    return _Sums(total.sums.cpu(), total.squares.cpu())
+
+
+def _sum_shard(
+    game: _Game,
+    factor: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    references: NDArray[np.float64],
+    reference_labels: NDArray[np.int64],
+    first: int,
+    device: str,
+) -> _Sums:
+    """Values summed over some reference points, of which `first` is the index of the first."""
+    if device == "cpu":
+        torch.set_num_threads(1)  # one thread of ours is one core's work
+    x, y = _tensor(factor, device), _tensor(labels, device)
+    rows = max(BLOCK_BYTES[device] // (8 * len(x)), 1)
+    sums = x.new_zeros(len(game.weights), len(x))
+    squares = torch.zeros_like(sums)
+    for start in range(0, len(references), rows):
+        block = _tensor(references[start : start + rows], device)
+        label = _tensor(reference_labels[start : start + rows], device)
+        distances = keys_directly(block, x) if game.direct else keys_by_product(block, x)
+        for values in _values(game, distances, y, label, first + start):
+            sums += values.sum(1)
+            squares += values.square().sum(1)
+    return _Sums(sums, squares)
+
+
+def _values(
+    game: _Game, distances: Float64[Tensor, "references n"], y: Tensor, label: Tensor, first: int
+) -> Iterator[Float64[Tensor, "weights references n"]]:
+    """Values of all points, for one reference after another on a CPU, where a row fits a core's cache; else for all."""
+    form = _form(game, distances.device.type)
+    ranks, _ = form.cut(game.tolerance)
+    together = 1 if distances.device.type == "cpu" else len(distances)
+    for row, its_label in zip(range(0, len(distances), together), label.split(together), strict=True):
+        here = distances[row : row + together]
+        keys = here.view(torch.int64) if game.direct else here.long()
+        if game.held_out:
+            own = torch.arange(len(here), device=here.device)
+            keys[own, first + row + own] = NEVER
+        order = orders(keys, ranks)
+        far = y[order[:, -1] if ranks == form.n else farthest(keys)]
+        by_class = form.by_class(its_label, far)
+        by_rank = form.by_rank(y.expand(len(order), -1).gather(1, order), its_label)
+        values = by_rank.new_zeros(*by_rank.shape[:2], len(y)) if by_class is None else by_class[..., y]
+        if by_class is not None and game.held_out:
+            values[:, keys == NEVER] = 0
+        yield values.scatter_add_(2, order.expand(len(values), -1, -1), by_rank)
+
+
+def _tensor(array: Tensor | NDArray[np.float64] | NDArray[np.int64], device: str) -> Tensor:
+    """Tensor of an array; where another process lends it, it is read-only, which torch warns of and we heed."""
+    if isinstance(array, Tensor):
+        return array
+    if array.flags.writeable:
+        return torch.from_numpy(array).to(device)
+    with warnings.catch_warnings(action="ignore"):
+        return torch.from_numpy(array).to(device)
+
+
+def _check_weights(weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
+    if weights is None:
+        return [Shapley()]
+    several = list(weights) if isinstance(weights, (list, tuple)) else [weights]
+    if not several:
+        raise ValueError("weights is an empty list; give at least one semivalue")
+    return [check_semivalue(each) for each in several]
+
