@@ -8,6 +8,7 @@ from fwshapley.players import Players, columns, grid, groups, segments
 from fwshapley.results import Attribution
 from fwshapley.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
 from fwshapley.training import Budget, Recipe
+from fwshapley.valuation import KNNValuator, Valuation, value_neighbours
 from fwshapley.version import __version__
 from fwshapley.weights import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 
@@ -20,6 +21,7 @@ __all__ = [
     "Cardinality",
     "Estimate",
     "FeatureExplainer",
+    "KNNValuator",
     "LeaveOneOut",
     "Players",
     "Recipe",
@@ -27,6 +29,7 @@ __all__ = [
     "Shapley",
     "Surrogate",
     "TableSurrogate",
+    "Valuation",
     "__version__",
     "columns",
     "exact_values",
@@ -41,4 +44,5 @@ __all__ = [
     "permutation_values",
     "segments",
     "train_surrogate",
+    "value_neighbours",
 ]

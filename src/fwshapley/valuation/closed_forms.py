@@ -93,33 +93,33 @@ class ClosedForm(ABC):
 
 
 class Soft(ClosedForm):
-    """Matches among the K nearest, over K: phi_i = c_i a_i / K - sum_{j>i} (c_{j-1} - c_j) a_j / K, a = 1 for a match."""
+    """Matches of the K nearest / K: phi_i = c_i a_i / K - sum_{j>i} (c_{j-1} - c_j) a_j / K, a_j = 1 for a match."""
 
     def by_class(
         self,
         label: Int[Tensor, " references"],  # noqa: ARG002 - nothing depends on it here
         farthest: Int[Tensor, " references"],  # noqa: ARG002 - as above
-    ) -> None:
+    ) -> Float[Tensor, "weights references classes"] | None:
         """Nothing: the empty coalition is worth 0."""
-        return
+        return None
 
     def by_rank(
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights references ranks"]:
         """One cumulative sum: what matches farther away take is the total less what those up to here do."""
-        match = (labels == label[:, None]).double()
+        match = (labels == label[:, None]).double() / self.k
         ranks = labels.shape[1]
-        values = []
-        for reach, drop in zip(self.reach[:, :ranks], self.drop[:, :ranks], strict=True):
+        values = match.new_empty(len(self.reach), *match.shape)
+        for out, reach, drop in zip(values, self.reach[:, :ranks], self.drop[:, :ranks], strict=True):
             taken = (match * drop).cumsum(1)
-            values.append((match * reach + taken - taken[:, -1:]) / self.k)
-        return torch.stack(values)
+            torch.addcmul(taken, match, reach, out=out).sub_(taken[:, -1:])
+        return values
 
 
 class Normalised(Soft):
     """Matches over min(K, members); nobody is worth chance. As `Soft`, but for the coalitions of fewer than K.
 
-    phi_i is the soft value + eta a_i + (phi_n - (c_n / K + eta) a_n), where eta = sum_{s<K-1} w_{n-2}(s) (1/(s+1) - 1/K)
+    phi_i is the soft value + eta a_i + (phi_n - (c_n / K + eta) a_n), with eta = sum_{s<K-1} w_{n-2}(s) (1/(s+1) - 1/K)
     and phi_n = w_{n-1}(0) (a_n - 1/C) + (a_n - mean of a_1..a_{n-1}) sum_{0<s<K} w_{n-1}(s) / (s+1).
     """
 

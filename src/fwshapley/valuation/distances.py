@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Metric = Literal["euclidean", "cosine"]
+Table = NDArray[np.floating[Any]]
 
 MOST_DIRECT = 2**28
 """Coordinates up to which differences are squared one by one, which is exact where points coincide."""
 
 RESOLUTION = 2.0**-45
-"""What products leave: squared distances are compared to this share of the largest squared norm."""
+"""What products leave: squared distances are compared to this share of the squared norms of reference and points."""
+
+LARGEST_KEY = 2.0**62
 
 NEVER = torch.iinfo(torch.int64).max
 """Key of a point that is out of the question."""
@@ -25,52 +28,72 @@ SAMPLE = 1024
 MARGIN = 1.5
 
 
-def place(
-    x: NDArray[np.float64], references: NDArray[np.float64] | None, metric: Metric
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return copies of points and references in which distances keep their digits: around the points' mean.
+class Places(NamedTuple):
+    """Points and references where distances between them keep their digits: around the middle of the points.
 
-    For the cosine they are first brought to length 1: the squared distance is then 2 - 2 cos. Without references, the
-    points are their own.
+    Attributes:
+        factor: (x, |x|**2, 1) for each point, which distances are products with.
+        references: around the same middle.
+        scale: median of |x|**2.
     """
-    points = _unit_length("x", x) if metric == "cosine" else x
-    others = points if references is None else references
-    if metric == "cosine" and references is not None:
-        others = _unit_length("the reference", references)
-    # The mean is rounded to the spread, so that whole numbers stay on a grid, where products are exact.
-    unit = np.exp2(np.floor(np.log2(np.maximum(points.std(0), np.finfo(np.float64).tiny))))
-    centre = np.round(points.mean(0) / unit) * unit
-    moved = points - centre
-    return moved, moved if references is None else others - centre
+
+    factor: NDArray[np.float64]
+    references: NDArray[np.float64]
+    scale: float
 
 
-def _unit_length(name: str, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    length = np.sqrt(np.einsum("ij,ij->i", x, x))
+def place(x: Table, references: Table | None, metric: Metric) -> Places:
+    """Place points and references; without references, the points are their own.
+
+    For the cosine they are brought to length 1 first: the squared distance is then 2 - 2 cos.
+    """
+    if metric == "cosine":
+        x = _unit_length("x", x)
+        references = None if references is None else _unit_length("the reference", references)
+    centre = _middle(x)
+    factor = np.empty((len(x), x.shape[1] + 2))
+    points = np.subtract(x, centre, out=factor[:, :-2])
+    factor[:, -2] = np.einsum("ij,ij->i", points, points)
+    factor[:, -1] = 1
+    scale = float(np.median(factor[:, -2])) or float(factor[:, -2].max()) or 1.0
+    return Places(factor, points if references is None else references - centre, scale)
+
+
+def _middle(x: Table) -> NDArray[np.float64]:
+    """Return the median of some points, which no outlier moves.
+
+    It is rounded to the spread, so that whole numbers stay on a grid: products are exact there, and so are ties.
+    """
+    sample = x[:: -(-len(x) // SAMPLE)].astype(np.float64)
+    middle = np.median(sample, axis=0)
+    apart = np.abs(sample - middle)
+    spread = np.where(np.median(apart, axis=0) > 0, np.median(apart, axis=0), apart.mean(0))
+    unit = np.exp2(np.floor(np.log2(spread, where=spread > 0, out=np.zeros_like(spread))))
+    return np.where(spread > 0, np.round(middle / unit) * unit, middle)
+
+
+def _unit_length(name: str, x: Table) -> NDArray[np.float64]:
+    length = np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64))
     if not length.all():
         row = int((length == 0).argmax())
         raise ValueError(f"row {row} of {name} is zero, so it has no direction: use metric='euclidean', or drop it")
     return x / length[:, None]
 
 
-def as_factor(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (x, |x|**2, 1) for each point: what `keys_by_product` multiplies."""
-    norms = np.einsum("ij,ij->i", points, points)
-    return np.column_stack([points, norms, np.ones_like(norms)])
-
-
 def keys_by_product(
-    references: Float64[Tensor, "references columns"], factor: Float64[Tensor, "n columns+2"]
+    references: Float64[Tensor, "references columns"], factor: Float64[Tensor, "n columns+2"], scale: float
 ) -> Float64[Tensor, "references n"]:
     """Squared distances in units of a resolution, plus a half; their whole parts are keys to sort by.
 
     |r - x|**2 / unit + 1/2 = (-2r / unit, 1 / unit, |r|**2 / unit + 1/2) . (x, |x|**2, 1)
 
-    A unit is some forty times what rounding may add, so that points that coincide have the same key, almost surely.
+    A unit is some twenty times what rounding adds, so that points that coincide have the same key, almost surely.
     """
     norms = references.square().sum(1, keepdim=True)
-    unit = RESOLUTION * torch.exp2((factor[:, -2].max() + norms).log2().ceil())
-    unit = torch.where(unit > 0, unit, 1.0)  # all points are one
-    return torch.cat([-2 * references / unit, 1 / unit, norms / unit + 0.5], 1) @ factor.T
+    unit = RESOLUTION * torch.exp2((scale + norms).log2().ceil())
+    keys = torch.cat([-2 * references / unit, 1 / unit, norms / unit + 0.5], 1) @ factor.T
+    largest = float(factor[:, -2].max() / unit.min())
+    return keys.clamp_(max=LARGEST_KEY) if largest > LARGEST_KEY / 4 else keys
 
 
 def keys_directly(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -13,10 +14,12 @@ from fwshapley.checks import Array
 FEW = 5
 
 
-def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.float64]:
+def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.floating[Any]]:
     """Return features as a table of finite numbers, flattened if they are images."""
     try:
-        table = np.ascontiguousarray(_plain(x), dtype=np.float64)
+        table = np.ascontiguousarray(_plain(x))
+        if table.dtype not in (np.float32, np.float64):
+            table = table.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers, a row per point: {error}") from error
     if table.ndim < 2 or not table.size:  # noqa: PLR2004 - rows and columns
@@ -48,27 +51,31 @@ def check_labels(
     labels = np.asarray(_plain(y))
     if labels.shape != (rows,):
         raise ValueError(f"{name} must be one label per point, {rows} of them, got shape {labels.shape}")
-    missing = labels != labels if labels.dtype.kind == "f" else np.equal(labels, None)  # noqa: PLR0124 - NaN
+    missing = np.asarray(pd.isna(labels))
     if missing.any():
         raise ValueError(f"{name} has {int(missing.sum())} missing labels, the first in row {int(missing.argmax())}")
+    if labels.dtype.kind == "O":
+        if len({isinstance(label, str) for label in labels}) > 1:
+            raise ValueError(f"{name} mixes text and numbers: make all labels text")
+        labels = np.array(labels.tolist())
     if labels.dtype.kind == "f" and (labels != np.round(labels)).any():
         odd = labels[int((labels != np.round(labels)).argmax())]
         raise ValueError(f"{name} must be classes, got the real number {odd:g}: group it into classes first")
-    try:
-        found, codes = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(f"{name} mixes text and numbers: make them all text") from error
+    found, codes = np.unique(labels, return_inverse=True)
     if classes is None:
         if len(found) == 1:
             raise ValueError(f"all labels in {name} are {found[0]}: with one class there is nothing to tell apart")
         return codes.astype(np.int64), found
-    unknown = np.setdiff1d(found.astype(str), classes.astype(str)) if found.dtype.kind != classes.dtype.kind else (
-        np.setdiff1d(found, classes)
-    )
-    if len(unknown):
+    if (found.dtype.kind in "US") != (classes.dtype.kind in "US"):
         raise ValueError(
-            f"{name} has labels that y does not have: {', '.join(map(str, unknown[:FEW]))}{' ...' * (len(unknown) > FEW)}; "
-            "no point of y can be of use for those: drop these reference rows, or mend their labels"
+            f"{name} holds {found.dtype.name} labels, but y holds {classes.dtype.name}: make them the same kind"
+        )
+    unknown = np.setdiff1d(found, classes)
+    if len(unknown):
+        named = ", ".join(map(str, unknown[:FEW])) + " ..." * (len(unknown) > FEW)
+        raise ValueError(
+            f"{name} has labels that y does not have: {named}; no point of y can be of use for those: drop these "
+            "reference rows, or mend their labels"
         )
     return np.searchsorted(classes, labels).astype(np.int64), classes
 

@@ -29,7 +29,6 @@ from fwshapley.valuation.distances import (
     MOST_DIRECT,
     NEVER,
     Metric,
-    as_factor,
     farthest,
     keys_by_product,
     keys_directly,
@@ -105,21 +104,36 @@ def value_neighbours(
         others = check_points("x_reference", x_reference, columns=points.shape[1])
         other_labels, _ = check_labels("y_reference", y_reference, len(others), classes=classes)
     if check_whole("k", k) > len(points) - held_out:
-        raise ValueError(f"k = {k} neighbours are more than the {len(points) - held_out} points there are to choose from")
-    placed, others = place(points, others, metric)
-    direct = placed.size * len(others) <= MOST_DIRECT
-    counts = tuple(np.bincount(labels, minlength=len(classes)).tolist())
-    game = _Game(tuple(several), counts, k, utility, ties, held_out, tolerance, direct)
-    where = choose_device(device)
-    found = _add_up(game, placed, labels, others, other_labels, where, n_jobs, progress=progress)
+        raise ValueError(
+            f"k = {k} neighbours are more than the {len(points) - held_out} points there are to choose from"
+        )
+    places = place(points, others, metric)
+    game = _Game(
+        weights=tuple(several),
+        counts=tuple(np.bincount(labels, minlength=len(classes)).tolist()),
+        k=k,
+        utility=utility,
+        ties=ties,
+        held_out=held_out,
+        tolerance=tolerance,
+        scale=places.scale if points.size * len(other_labels) > MOST_DIRECT else None,
+        device=choose_device(device).type,
+    )
+    shards = list(_shards(places.references, other_labels))
+    with ProgressBar("valuing", len(other_labels), enabled=progress) as bar:
+        total: _Sums | None = None
+        for shard, found in zip(shards, _add_up(game, places.factor, labels, shards, n_jobs), strict=True):
+            total = total.plus(found) if total else found
+            bar.advance(len(shard.labels))
+    assert total is not None  # noqa: S101 - there is a reference point at least
     return from_sums(
-        found.sums,
-        found.squares,
-        references=len(others) - held_out,
+        total.values.cpu(),
+        total.squares.cpu(),
+        references=len(other_labels) - held_out,
         weights=several if isinstance(weights, (list, tuple)) else several[0],
         labels=torch.from_numpy(labels),
         classes=tuple(map(str, classes.tolist())),
-        error_bound=_form(game, where.type).cut(tolerance)[1],
+        error_bound=game.error_bound,
         provenance={
             "method": f"{k} nearest neighbours, {utility}",
             "k": k,
@@ -181,7 +195,12 @@ class KNNValuator:
 
 @dataclass(frozen=True)
 class _Game:
-    """All that makes the games but the points: hashable, so that each process builds the closed form once."""
+    """All that makes the games but the points: hashable, so that each process builds the closed form once.
+
+    Attributes:
+        scale: of the points, for distances by products; None for distances by differences.
+        device: type of the device that values are computed on.
+    """
 
     weights: tuple[Semivalue, ...]
     counts: tuple[int, ...]
@@ -190,107 +209,96 @@ class _Game:
     ties: Ties
     held_out: bool
     tolerance: float
-    direct: bool
+    scale: float | None
+    device: str
+
+    @property
+    def error_bound(self) -> float:
+        """Most that a value may be off."""
+        return _form(self).cut(self.tolerance)[1]
+
+
+class _Shard(NamedTuple):
+    """Some reference points: where they are, their labels, and the index of the first."""
+
+    references: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    first: int
 
 
 class _Sums(NamedTuple):
     """Sums over reference points of values and of their squares."""
 
-    sums: Float64[Tensor, "weights n"]
+    values: Float64[Tensor, "weights n"]
     squares: Float64[Tensor, "weights n"]
+
+    def plus(self, other: _Sums) -> _Sums:
+        return _Sums(self.values + other.values, self.squares + other.squares)
 
 
 @lru_cache(maxsize=2)
-def _form(game: _Game, device: str) -> ClosedForm:
-    counts = torch.tensor(game.counts, device=device)
+def _form(game: _Game) -> ClosedForm:
+    counts = torch.tensor(game.counts, device=game.device)
     return make_form(game.utility, game.weights, counts, game.k, held_out=game.held_out, ties=game.ties)
 
 
+def _shards(references: NDArray[np.float64], labels: NDArray[np.int64]) -> Iterator[_Shard]:
+    """Shards of a size that depends on the number of references alone."""
+    size = min(max(-(-len(labels) // SHARDS), SMALLEST_SHARD), LARGEST_SHARD)
+    for first in range(0, len(labels), size):
+        yield _Shard(references[first : first + size], labels[first : first + size], first)
+
+
 def _add_up(
-    game: _Game,
-    points: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    references: NDArray[np.float64],
-    reference_labels: NDArray[np.int64],
-    device: torch.device,
-    n_jobs: int | None,
-    *,
-    progress: bool,
-) -> _Sums:
-    """Values summed over all reference points, shard by shard."""
-    fixed = [as_factor(points), labels]
-    if device.type != "cpu":
-        fixed = [_tensor(each, device.type) for each in fixed]  # once
-    size = min(max(-(-len(references) // SHARDS), SMALLEST_SHARD), LARGEST_SHARD)
-    starts = range(0, len(references), size)
-    tasks = (
-        joblib.delayed(_sum_shard)(
-            game,
-            *fixed,
-            references[start : start + size],
-            reference_labels[start : start + size],
-            start,
-            device.type,
-        )
-        for start in starts
-    )
+    game: _Game, factor: NDArray[np.float64], labels: NDArray[np.int64], shards: Sequence[_Shard], n_jobs: int | None
+) -> Iterator[_Sums]:
+    """Sums of one shard after another, computed side by side."""
+    if game.device != "cpu":
+        once = _tensor(factor, game.device), _tensor(labels, game.device)
+        yield from (_sum_shard(game, *once, shard) for shard in shards)
+        return
     if n_jobs is None and joblib.effective_n_jobs(None) == 1:
         n_jobs = -1
-    total: _Sums | None = None
     threads = torch.get_num_threads()
     try:
-        with ProgressBar("valuing", len(references), enabled=progress) as bar:
-            if device.type == "cpu":
-                done = joblib.Parallel(n_jobs, prefer="threads", return_as="generator")(tasks)
-            else:
-                done = (task(*arguments) for task, arguments, _ in tasks)
-            for start, found in zip(starts, done, strict=True):
-                total = found if total is None else _Sums(total.sums + found.sums, total.squares + found.squares)
-                bar.advance(min(size, len(references) - start))
+        tasks = (joblib.delayed(_sum_shard)(game, factor, labels, shard) for shard in shards)
+        yield from joblib.Parallel(n_jobs, prefer="threads", return_as="generator")(tasks)
     finally:
         torch.set_num_threads(threads)
-    assert total is not None  # noqa: S101 - there is at least one reference point
-    return _Sums(total.sums.cpu(), total.squares.cpu())
 
 
 def _sum_shard(
-    game: _Game,
-    factor: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    references: NDArray[np.float64],
-    reference_labels: NDArray[np.int64],
-    first: int,
-    device: str,
+    game: _Game, factor: NDArray[np.float64] | Tensor, labels: NDArray[np.int64] | Tensor, shard: _Shard
 ) -> _Sums:
-    """Values summed over some reference points, of which `first` is the index of the first."""
-    if device == "cpu":
-        torch.set_num_threads(1)  # one thread of ours is one core's work
-    x, y = _tensor(factor, device), _tensor(labels, device)
-    rows = max(BLOCK_BYTES[device] // (8 * len(x)), 1)
-    sums = x.new_zeros(len(game.weights), len(x))
-    squares = torch.zeros_like(sums)
-    for start in range(0, len(references), rows):
-        block = _tensor(references[start : start + rows], device)
-        label = _tensor(reference_labels[start : start + rows], device)
-        distances = keys_directly(block, x) if game.direct else keys_by_product(block, x)
-        for values in _values(game, distances, y, label, first + start):
-            sums += values.sum(1)
-            squares += values.square().sum(1)
-    return _Sums(sums, squares)
+    """Values of all points, summed over the reference points of a shard."""
+    if game.device == "cpu":
+        torch.set_num_threads(1)  # a task is the work of one core
+    x, y = _tensor(factor, game.device), _tensor(labels, game.device)
+    references, label = _tensor(shard.references, game.device), _tensor(shard.labels, game.device)
+    rows = max(BLOCK_BYTES[game.device] // (x.element_size() * len(x)), 1)
+    sums = x.new_zeros(2, len(game.weights), len(x))
+    for start in range(0, len(label), rows):
+        here = slice(start, start + rows)
+        block = references[here]
+        distances = keys_directly(block, x) if game.scale is None else keys_by_product(block, x, game.scale)
+        for values in _values(game, distances, y, label[here], shard.first + start):
+            sums[0] += values.sum(1)
+            sums[1] += values.square().sum(1)
+    return _Sums(*sums)
 
 
 def _values(
     game: _Game, distances: Float64[Tensor, "references n"], y: Tensor, label: Tensor, first: int
 ) -> Iterator[Float64[Tensor, "weights references n"]]:
     """Values of all points, for one reference after another on a CPU, where a row fits a core's cache; else for all."""
-    form = _form(game, distances.device.type)
+    form = _form(game)
     ranks, _ = form.cut(game.tolerance)
-    together = 1 if distances.device.type == "cpu" else len(distances)
+    together = 1 if game.device == "cpu" else len(distances)
     for row, its_label in zip(range(0, len(distances), together), label.split(together), strict=True):
         here = distances[row : row + together]
-        keys = here.view(torch.int64) if game.direct else here.long()
+        keys = here.view(torch.int64) if game.scale is None else here.long()
         if game.held_out:
-            own = torch.arange(len(here), device=here.device)
+            own = torch.arange(len(here), device=game.device)
             keys[own, first + row + own] = NEVER
         order = orders(keys, ranks)
         far = y[order[:, -1] if ranks == form.n else farthest(keys)]
@@ -319,4 +327,3 @@ def _check_weights(weights: Semivalue | Sequence[Semivalue] | None) -> list[Semi
     if not several:
         raise ValueError("weights is an empty list; give at least one semivalue")
     return [check_semivalue(each) for each in several]
-

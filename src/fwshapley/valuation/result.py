@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
@@ -18,7 +19,6 @@ from fwshapley.weights import Semivalue
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +70,8 @@ class Valuation:
         order = values.argsort(stable=True)
         return order[: int((values < 0).sum()) if k is None else min(check_whole("k", k), len(order))]
 
-    def to_dataframe(self) -> DataFrame:
+    def to_dataframe(self) -> pd.DataFrame:
         """Return a table with a row per point: value, standard error, label, rank (1 is the most suspicious)."""
-        import pandas as pd  # noqa: PLC0415 - slow to import, and only needed here
-
         names = [""] if not isinstance(self.weights, list) else [f" {each}" for each in self.weights]
         columns: dict[str, Any] = {"label": [self.classes[label] for label in self.labels.tolist()]}
         stacked = (self.values.reshape(-1, len(self)), self.stderr.reshape(-1, len(self)))
@@ -85,7 +83,9 @@ class Valuation:
 
     def plot(self) -> Figure:
         """Draw how values are distributed, and the values of all points from the lowest to the highest."""
-        stacked = zip(self._several, self.values.reshape(-1, len(self)), self.stderr.reshape(-1, len(self)), strict=True)
+        stacked = zip(
+            self._several, self.values.reshape(-1, len(self)), self.stderr.reshape(-1, len(self)), strict=True
+        )
         return plots.plot_values([(str(weights), values, stderr) for weights, values, stderr in stacked])
 
     def save(self, path: str | Path) -> None:
@@ -118,7 +118,10 @@ class Valuation:
     @classmethod
     def merge(cls, parts: Sequence[Valuation]) -> Valuation:
         """Return the valuation over all reference points, from valuations of the same points over some each."""
-        first, sums, squares, references = parts[0], 0, 0, 0
+        if not parts:
+            raise ValueError("there is nothing to merge")
+        first, references = parts[0], 0
+        sums, squares = torch.zeros_like(first.values), torch.zeros_like(first.values)
         for part in parts:
             same = part.weights == first.weights and torch.equal(part.labels, first.labels)
             if not same or part.provenance != first.provenance:
@@ -140,7 +143,9 @@ class Valuation:
 
     def _one(self) -> Valuation:
         if isinstance(self.weights, list):
-            raise ValueError(f"there are several weightings: choose one, as in valuation.of({self.weights[0]!r})")
+            raise ValueError(  # noqa: TRY004 - its type is right, the question is not
+                f"there are several weightings: choose one, as in valuation.of({self.weights[0]!r})"
+            )
         return self
 
     @property

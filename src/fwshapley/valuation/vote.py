@@ -22,7 +22,7 @@ from fwshapley.games.neighbours import Ties
 def win_chances(
     counts: Float[Tensor, "classes references ranks"], label: Int[Tensor, " references"], size: int, ties: Ties
 ) -> Float[Tensor, "classes references ranks"]:
-    """Chance that the label wins among `size` voters drawn from those counted, given that some point of each class votes.
+    """Chance that the label wins among `size` voters of those counted, given that a certain point of a class votes.
 
     Where fewer than `size` can vote, or a class has no points, there is no such chance, and the number is meaningless
     but finite.
@@ -45,20 +45,18 @@ def win_chances(
             won += torch.where(is_label, of_label, of_others)
         else:
             for tie, share in _tie_terms(is_label, votes, size, ties):
-                product, joined = _products(counts, is_label, tie, votes, size - votes, unit)
+                product, joined = _products(counts, tie, is_label, votes, size - votes)
                 won += share * torch.where(is_label, short * product, among[votes] * joined)
-    return won / _binomials((everyone - 1).clamp(min=0), size - 1, unit)[size - 1].clamp(min=torch.finfo(won.dtype).tiny)
+    return won / _binomials((everyone - 1).clamp(min=0), size - 1, unit)[size - 1].clamp(
+        min=torch.finfo(won.dtype).tiny
+    )
 
 
 def _products(
-    counts: Float[Tensor, "classes references ranks"],
-    is_label: Tensor,
-    tie: Tensor,
-    votes: int,
-    degree: int,
-    unit: Float[Tensor, "references ranks"],
+    counts: Float[Tensor, "classes references ranks"], tie: Tensor, is_label: Tensor, votes: int, degree: int
 ) -> tuple[Float[Tensor, "references ranks"], Float[Tensor, "classes references ranks"]]:
     """Coefficient of z**degree in the product of the P_c, and of z**(degree-1) when one point of a class is given."""
+    unit = counts.sum(0).clamp(min=1)
     polynomial = _binomials(torch.where(is_label, 0, counts), votes, unit)  # 1 for the label, which is no factor
     polynomial[votes] = polynomial[votes] * tie
     given = _binomials((counts - 1).clamp(min=0), votes - 1, unit)
