@@ -1,4 +1,4 @@
-"""Semivalues of the nearest-neighbour game in closed form, for every weighting: docs/math.md, section 7.
+"""Semivalues of the nearest-neighbour game in closed form, for every weighting: docs/math.md, section 6.
 
 For one reference point, let the n training points be sorted by distance, ranks 1..n. A point's value is
 

@@ -304,10 +304,14 @@ def _values(
         far = y[order[:, -1] if ranks == form.n else farthest(keys)]
         by_class = form.by_class(its_label, far)
         by_rank = form.by_rank(y.expand(len(order), -1).gather(1, order), its_label)
-        values = by_rank.new_zeros(*by_rank.shape[:2], len(y)) if by_class is None else by_class[..., y]
-        if by_class is not None and game.held_out:
+        where = order.expand(len(by_rank), -1, -1)
+        if by_class is None:
+            values = by_rank.new_zeros(*by_rank.shape[:2], len(y))
+        else:
+            values = by_class[..., y]
             values[:, keys == NEVER] = 0
-        yield values.scatter_add_(2, order.expand(len(values), -1, -1), by_rank)
+            by_rank += values.gather(2, where)
+        yield values.scatter_(2, where, by_rank)
 
 
 def _tensor(array: Tensor | NDArray[np.float64] | NDArray[np.int64], device: str) -> Tensor:
