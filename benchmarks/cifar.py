@@ -43,9 +43,8 @@ def load(path: Path, device: torch.device) -> Images:
     packed = np.load(path, allow_pickle=False)
     arrays = []
     for split in ("train", "test"):
-        x = packed[f"x_{split}"] if f"x_{split}" in packed else _decode(packed, split)
         arrays += [
-            _standardise(torch.from_numpy(x).to(device)),
+            _standardise(torch.from_numpy(pixels(packed, split)).to(device)),
             torch.from_numpy(packed[f"y_{split}"]).to(device).long(),
         ]
     return Images(*arrays)
@@ -267,7 +266,10 @@ def _standardise(x: Tensor) -> Tensor:
     return ((x.float() / 255 - mean) / deviation).permute(0, 3, 1, 2)  # channels last in memory
 
 
-def _decode(packed: np.lib.npyio.NpzFile, split: str) -> np.ndarray:
+def pixels(packed: np.lib.npyio.NpzFile, split: str) -> np.ndarray:
+    """Images of a split as bytes, whether the file holds arrays or mosaics of encoded images."""
+    if f"x_{split}" in packed:
+        return packed[f"x_{split}"]
     from PIL import Image  # noqa: PLC0415 - only packed files need it
 
     Image.MAX_IMAGE_PIXELS = None  # mosaics are large on purpose

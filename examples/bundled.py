@@ -38,8 +38,7 @@ class Task:
 
 def digits(seed: int = 0) -> Task:
     """Return scikit-learn's 8 x 8 digits in 16 players of 2 x 2 pixels, and a small convolutional network."""
-    data = load_digits()
-    x, y = torch.tensor(data.images[:, None] / 16, dtype=torch.float32), torch.tensor(data.target)
+    x, y = digit_images()
     torch.manual_seed(seed)
     order = torch.randperm(len(x))
     x, y = x[order], y[order]
@@ -48,6 +47,12 @@ def digits(seed: int = 0) -> Task:
     right = model(x[:TEST_DIGITS]).argmax(1) == y[:TEST_DIGITS]
     names = tuple(map(str, range(10)))
     return Task(model, fw.grid(8, 8, patch=2), x[TEST_DIGITS:], x[:TEST_DIGITS], float(right.double().mean()), names)
+
+
+def digit_images() -> tuple[Tensor, Tensor]:
+    """Return all of scikit-learn's 8 x 8 digits, and their classes."""
+    data = load_digits()
+    return torch.tensor(data.images[:, None] / 16, dtype=torch.float32), torch.tensor(data.target)
 
 
 def digit_network() -> nn.Module:

@@ -1,4 +1,4 @@
-"""Explain a model in one forward pass, and check the explanations against enumeration.
+"""Explain a model in one forward pass, checked against enumeration; and find wrong labels among training images.
 
     python examples/demo.py --out demo       # under three minutes on two cores; writes demo/report.html
 
@@ -6,6 +6,7 @@
 2. FastSHAP (one weighting, the paper's UNet) and a random order stand beside it.
 3. All are compared with exact values, known because 16 players have 65,536 coalitions, and by inclusion.
 4. The same for a table: what drives the predicted progress of a disease.
+5. A tenth of the digits get a wrong label; exact nearest-neighbour values find most of them.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from torch import Tensor
 import bundled
 import fwshapley as fw
 from fwshapley.metrics import Evaluator, area, inclusion_curve, measure_agreement
+from fwshapley.plots import plot_gallery
 from fwshapley.report import Report
+from fwshapley.valuation import flip_labels, measure_detection
 
 WEIGHTS = [fw.Beta(alpha=16, beta=1), fw.Beta(alpha=4, beta=1), fw.Shapley(), fw.Beta(alpha=1, beta=4)]
 SHOWN = 5
+MOST_SUSPICIOUS = 24
 
 
 def main() -> None:
-    """Run both halves and write the report."""
+    """Explain, value, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the report")
     parser.add_argument("--seconds", type=float, default=50, help="to train the explainer of digits")
@@ -37,11 +41,13 @@ def main() -> None:
     arguments = parser.parse_args()
     started, console = time.perf_counter(), Console()
     report = Report(
-        "Explaining a model in one forward pass",
-        "A network trained without ground truth, held against exact values of the same games.",
+        "Explanations in one forward pass, and labels that are wrong",
+        "A network trained without ground truth, held against exact values of the same games; and what each training "
+        "image is worth.",
     )
     explain_digits(report, console, arguments.seconds, arguments.exact, out=arguments.out)
     explain_table(report, console, arguments.seconds / 3, arguments.exact)
+    value_digits(report, console)
     report.text(f"Made by examples/demo.py in {time.perf_counter() - started:.0f} s, fwshapley {fw.__version__}.")
     console.print(f"[bold]{report.write(arguments.out / 'report.html')}[/bold] has the pictures.")
 
@@ -125,6 +131,31 @@ def explain_table(report: Report, console: Console, seconds: float, exact_inputs
     )
     report.table(["method", "Pearson", "nRMSE"], rows, f"Agreement with exact values on {len(x)} held-out patients.")
     report.figure(attribution.plot(2), "Two patients under four weightings.")
+
+
+def value_digits(report: Report, console: Console) -> None:
+    """Training images: which labels are wrong, by what each is worth to its neighbours."""
+    x, truth = bundled.digit_images()
+    labels, wrong = flip_labels(truth, share=0.1, seed=0)
+    began = time.perf_counter()
+    valuation = fw.value_neighbours(x, labels, k=5, weights=[*WEIGHTS, fw.LeaveOneOut()])
+    took = time.perf_counter() - began
+    console.print(f"Wrong labels: {int(wrong.sum())} of {len(x)} digits flipped; all valued in {took:.1f} s, exactly.")
+    header, rows = ["weighting", "AUROC", "found in the first 10 %", "in the first 20 %"], []
+    for weights in (*WEIGHTS, fw.LeaveOneOut()):
+        found = measure_detection(valuation.of(weights).values, wrong)
+        rows.append([str(weights), f"{found.auroc:.3f}", f"{found.found_at_10:.0%}", f"{found.found_at_20:.0%}"])
+    show(console, header, rows)
+    report.section("Wrong labels").text(
+        f"A tenth of {len(x)} digits got the label of another class. Each is valued by how it serves the others as one "
+        f"of their five nearest neighbours, without any clean data: exact semivalues, {took:.1f} s for all weightings."
+    )
+    report.table(header, rows, "Share of the wrong labels found when the points of lowest value are inspected first.")
+    suspects = valuation.of(fw.Shapley()).suspects(MOST_SUSPICIOUS)
+    titles = [f"{labels[row]}, is {truth[row]}" if wrong[row] else f"{labels[row]}" for row in suspects]
+    picture = plot_gallery(x[suspects], titles, [bool(wrong[row]) for row in suspects])
+    report.figure(picture, f"The {MOST_SUSPICIOUS} most suspicious images, with their labels; orange are wrong.")
+    report.figure(valuation.of(fw.Shapley()).plot(), "All values: harmful points are left of 0.")
 
 
 def second_surrogate(task: bundled.Task, seconds: float) -> Evaluator:

@@ -93,6 +93,26 @@ def plot_bars(
     return figure
 
 
+def plot_gallery(
+    images: Float[Tensor, "images channels height width"],
+    titles: Sequence[str],
+    marked: Sequence[bool],
+    columns: int = 8,
+) -> Figure:
+    """Draw images in rows, each with a title; those marked in another colour."""
+    rows = -(-len(images) // columns)
+    figure = new_figure(width=1.25 * columns, height=1.5 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for cell, image, title, mark in zip(axes, images, titles, marked, strict=False):
+        _draw_image(cell, image, "")
+        cell.set_title(title, fontsize="small", color=COLOURS[1] if mark else "black")
+        for edge in cell.spines.values():
+            edge.set(color=COLOURS[1] if mark else "lightgrey", linewidth=2)
+    for cell in axes[len(images) :]:
+        cell.set_axis_off()
+    return figure
+
+
 def plot_values(several: Sequence[tuple[str, Float[Tensor, " n"], Float[Tensor, " n"]]]) -> Figure:
     """Draw values of points: a histogram, and all of them in order with two standard errors, a row per weighting."""
     figure = new_figure(width=9, height=2.8 * len(several))

@@ -1,0 +1,188 @@
+"""Which labels are wrong? Nearest-neighbour values of every weighting, on images with a tenth of the labels flipped.
+
+Labels y become y + 1 for 10 % of the training images; features are the first 64 principal components of the pixels (the
+simplest there are: those of a network find more). Values are for K = 5, the soft utility, and
+
+- a clean reference: 2,000 test images, or
+- none: every image is valued by the others, flipped labels included.
+
+Beside them, on the same features: leave-one-out and Banzhaf values, cleanlab's self-confidence (out-of-sample
+probabilities of a logistic regression, and of K nearest neighbours, by five folds) and Data-OOB (out-of-bag
+correctness of 100 trees; Kwon & Zou, 2023). Mean and spread over three seeds, which draw images and flips.
+
+    python benchmarks/label_noise.py --data fashion_mnist.npz cifar10.npz
+    python benchmarks/label_noise.py --smoke --out build --figures build
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from cleanlab.rank import get_label_quality_scores
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import cifar
+import fwshapley as fw
+from fwshapley.plots import COLOURS, new_figure
+from fwshapley.valuation import flip_labels, measure_detection
+from record import record
+
+K, SHARE, COMPONENTS = 5, 0.1, 64
+POINTS, REFERENCES, TREES, SEEDS = 10_000, 2_000, 100, (0, 1, 2)
+WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.Banzhaf(), fw.LeaveOneOut())
+
+Result = TypeVar("Result")
+
+
+class Images(NamedTuple):
+    """Features of images, and their classes, before and after some were flipped."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    wrong: NDArray[np.bool_]
+    x_reference: NDArray[np.float32]
+    y_reference: NDArray[np.int64]
+
+
+def main() -> None:
+    """Flip, value, judge, print, draw, record."""
+    arguments = parse()
+    if arguments.draw:
+        results = json.loads((arguments.out / "label_noise.json").read_text())["results"]
+        draw(results["tables"]).savefig(arguments.figures / "label_noise.png")
+        return
+    started = time.perf_counter()
+    sources = {"digits": None} if arguments.smoke else {path.stem: path for path in arguments.data}
+    trees, seeds = (3, (0,)) if arguments.smoke else (TREES, SEEDS)
+    tables = {name: table(path, seeds, trees) for name, path in sources.items()}
+    results = {"tables": tables, "points": POINTS, "references": REFERENCES, "share": SHARE, "k": K, "trees": trees}
+    record(
+        "label_noise", results, out=arguments.out, seeds=seeds, started=started, packages=["cleanlab", "scikit-learn"]
+    )
+    draw(tables).savefig(arguments.figures / "label_noise.png")
+
+
+def parse() -> argparse.Namespace:
+    """Arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, nargs="+", help="images as npz: x_train, y_train, x_test, y_test")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--smoke", action="store_true", help="scikit-learn's digits and three trees")
+    arguments = parser.parse_args()
+    if not (arguments.data or arguments.smoke or arguments.draw):
+        parser.error("--data is needed, or --smoke")
+    return arguments
+
+
+def table(path: Path | None, seeds: tuple[int, ...], trees: int) -> dict[str, dict[str, list[float]]]:
+    """Scores of all methods on one data set, a number per seed."""
+    rows: dict[str, dict[str, list[float]]] = {}
+    for seed in seeds:
+        images = load(path, seed)
+        for name, (values, seconds) in judged(images, seed, trees).items():
+            found = asdict(measure_detection(values, images.wrong)) | {"seconds": seconds}
+            for key, number in found.items():
+                rows.setdefault(name, {}).setdefault(key, []).append(number)
+            print(path and path.stem, seed, name, {key: round(number, 3) for key, number in found.items()}, flush=True)
+    return rows
+
+
+def load(path: Path | None, seed: int) -> Images:
+    """Images of a seed: drawn, flipped, and brought to principal components of the training images."""
+    if path is None:
+        x, y = load_digits(return_X_y=True)
+        x_train, y_train, x_test, y_test = x[:1400], y[:1400], x[1400:], y[1400:]
+    else:
+        packed = np.load(path, allow_pickle=False)
+        x_train, x_test = (cifar.pixels(packed, split) for split in ("train", "test"))
+        y_train, y_test = packed["y_train"].astype(np.int64), packed["y_test"].astype(np.int64)
+    generator = np.random.default_rng(seed)
+    train = generator.permutation(len(x_train))[:POINTS]
+    test = generator.permutation(len(x_test))[:REFERENCES]
+    flipped = flip_labels(y_train[train], share=SHARE, how="next", seed=generator)
+    flat = x_train[train].reshape(len(train), -1) / np.float32(255)
+    pca = PCA(min(COMPONENTS, flat.shape[1] // 2), random_state=seed).fit(flat)
+    reference = pca.transform(x_test[test].reshape(len(test), -1) / np.float32(255))
+    return Images(pca.transform(flat), flipped.labels, flipped.flipped, reference, y_test[test])
+
+
+def judged(images: Images, seed: int, trees: int) -> Mapping[str, tuple[NDArray[np.float64], float]]:
+    """Values of all methods, and the seconds each took; values of several weightings share their time."""
+    x, y = images.x, images.y
+    found: dict[str, tuple[NDArray[np.float64], float]] = {}
+    for kind, reference in (("clean reference", (images.x_reference, images.y_reference)), ("no reference", None)):
+        valuator = fw.KNNValuator(K, weights=WEIGHTS, progress=False)
+        valuation, seconds = timed(lambda valuator=valuator, reference=reference: valuator.fit(x, y, reference).result_)
+        for weights in WEIGHTS:
+            found[f"{weights}, {kind}"] = (valuation.of(weights).values.numpy(), seconds)
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    for name, model in (
+        ("logistic regression", LogisticRegression(max_iter=300, tol=1e-3)),
+        ("nearest neighbours", KNeighborsClassifier(K)),
+    ):
+        probabilities, seconds = timed(
+            lambda model=model: cross_val_predict(model, x, y, cv=folds, method="predict_proba", n_jobs=-1)
+        )
+        scores = get_label_quality_scores(y, probabilities, method="self_confidence")
+        found[f"cleanlab self-confidence, {name}"] = (scores, seconds)
+    found["Data-OOB"] = timed(lambda: out_of_bag(x, y, trees, seed))
+    return found
+
+
+def out_of_bag(x: NDArray[np.float32], y: NDArray[np.int64], trees: int, seed: int) -> NDArray[np.float64]:
+    """Share of trees, among those that did not see a point, that get its label right."""
+    generator = np.random.default_rng(seed)
+    right, asked = np.zeros(len(y)), np.zeros(len(y))
+    for _ in range(trees):
+        drawn = generator.integers(0, len(y), len(y))
+        unseen = np.setdiff1d(np.arange(len(y)), drawn)
+        tree = DecisionTreeClassifier(random_state=int(generator.integers(2**31))).fit(x[drawn], y[drawn])
+        right[unseen] += tree.predict(x[unseen]) == y[unseen]
+        asked[unseen] += 1
+    return right / np.maximum(asked, 1)
+
+
+def timed(call: Callable[[], Result]) -> tuple[Result, float]:
+    """Return a result, and the seconds it took."""
+    before = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - before
+
+
+def draw(tables: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure
+    """AUROC by weighting, from small coalitions to large ones, with and without a clean reference."""
+    figure = new_figure(width=4.6 * len(tables), height=3.6)
+    names = [str(each) for each in sorted((*fw.FEASIBLE_SET, fw.Shapley()), key=lambda each: each.beta / each.alpha)]
+    for axes, (title, rows) in zip(figure.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True):
+        for kind, colour in (("clean reference", COLOURS[0]), ("no reference", COLOURS[1])):
+            scores = [rows[f"{name}, {kind}"]["auroc"] for name in names]
+            spread = [np.std(each) for each in scores]
+            axes.errorbar(names, [np.mean(each) for each in scores], spread, marker="o", color=colour, label=kind)
+        for peer, style in (("Data-OOB", ":"), ("cleanlab self-confidence, logistic regression", "--")):
+            axes.axhline(float(np.mean(rows[peer]["auroc"])), color="grey", linestyle=style, label=peer)
+        axes.set_title(title, fontsize="medium")
+        axes.set_ylabel("AUROC of finding wrong labels")
+        axes.tick_params(axis="x", rotation=60)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(visible=True, alpha=0.25)
+        axes.legend(frameon=False, fontsize="x-small")
+    return figure
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""How fast and how large exact nearest-neighbour values are: time, peak memory, growth, against pyDVL.
+
+Points are drawn around ten class centres. Each measurement is a process of its own, so that its peak memory is its own;
+times are those of the valuation alone, after the points are there. In one run:
+
+- 60,000 x 1,000 points, 512 columns, K = 5: Shapley and Beta(4, 1), the bare matrix product of the distances, and
+  pyDVL with two jobs if `--pydvl` names the Python of an environment that has it (it needs numpy < 2).
+- SVHN's size, 73,257 x 26,032, and 300,000 x 2,000 with 64 columns; the vote at 73,257 points.
+- Growth with the number of points and of references, and what a tolerance saves.
+- On a GPU (`--device cuda`): SVHN's size, three times.
+
+    python benchmarks/valuation_speed.py --pydvl ../pydvl/bin/python
+    python benchmarks/valuation_speed.py --device cuda --no-figure
+    python benchmarks/valuation_speed.py --smoke --out build --figures build
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+K, CLASSES = 5, 10
+SMOKE_SHRINKS = 100
+REPEATS = 3
+
+
+def main() -> None:
+    """Measure, print, draw, record."""
+    arguments = parse()
+    if arguments.one:
+        print(json.dumps(measure(json.loads(arguments.one))))
+        return
+    from record import record  # noqa: PLC0415 - a measurement, above, must not load it
+
+    started = time.perf_counter()
+    name = "valuation_speed_gpu" if arguments.device == "cuda" else "valuation_speed"
+    if arguments.draw:
+        results = json.loads((arguments.out / f"{name}.json").read_text())["results"]
+        draw(results["growth"]).savefig(arguments.figures / f"{name}.png")
+        return
+    results = on_gpu() if arguments.device == "cuda" else on_cpu(arguments)
+    record(name, results, out=arguments.out, seeds=[0], started=started, packages=["joblib"])
+    if "growth" in results and not arguments.no_figure:
+        draw(results["growth"]).savefig(arguments.figures / f"{name}.png")
+
+
+def parse() -> argparse.Namespace:
+    """Arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--pydvl", type=Path, help="Python of an environment with pyDVL and scikit-learn")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--one", help="one measurement, as JSON; what this script calls itself with")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--smoke", action="store_true", help="a hundredth of the points")
+    return parser.parse_args()
+
+
+def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All measurements of a CPU."""
+    shrink = SMOKE_SHRINKS if arguments.smoke else 1
+
+    def ask(python: Path | str = sys.executable, repeats: int = 1, **task: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        task = {name: value // shrink if name in ("n", "m") else value for name, value in task.items()}
+        task["m"] = max(task["m"], 2)
+        runs = [run_alone(python, task) for _ in range(repeats)]
+        found = sorted(runs, key=lambda each: each["seconds"])[repeats // 2]
+        row = task | found | {"all_seconds": [each["seconds"] for each in runs]}
+        print(json.dumps(row), flush=True)
+        return row
+
+    middle: dict[str, Any] = {"n": 60_000, "m": 1_000, "d": 512}
+    repeats = 1 if arguments.smoke else REPEATS
+    compared = [
+        ask(method="product", dtype="float32", repeats=repeats, **middle),
+        ask(method="product", dtype="float64", repeats=repeats, **middle),
+        ask(method="fwshapley", alpha=1, beta=1, repeats=repeats, **middle),
+        ask(method="fwshapley", alpha=4, beta=1, repeats=repeats, **middle),
+    ]
+    if arguments.pydvl:
+        compared.append(ask(arguments.pydvl, method="pydvl", jobs=2, **middle))
+    large = [
+        ask(method="fwshapley", alpha=1, beta=1, n=73_257, m=26_032, d=512),
+        ask(method="fwshapley", alpha=1, beta=1, n=300_000, m=2_000, d=64),
+        ask(method="fwshapley", alpha=1, beta=1, n=73_257, m=100, d=512, utility="vote"),
+    ]
+    sizes: dict[str, Any] = {"method": "fwshapley", "alpha": 1, "beta": 1, "d": 64}
+    powers = range(2 if arguments.smoke else 6)
+    growth = {
+        "n": [ask(**sizes, n=10_000 * 2**power, m=500) for power in powers],
+        "m": [ask(**sizes, n=40_000, m=250 * 2**power) for power in powers],
+    }
+    cut = {
+        f"Beta(1, {beta})": [
+            ask(method="fwshapley", alpha=1, beta=beta, n=60_000, m=1_000, d=64, tolerance=tolerance)
+            for tolerance in ((1e-4,) if arguments.smoke else (0.0, 1e-6, 1e-4))
+        ]
+        for beta in (1, 4)
+    }
+    return {"compared": compared, "large": large, "growth": growth, "tolerance": cut}
+
+
+def on_gpu() -> dict[str, Any]:
+    """SVHN's size, after a warm-up, with what a plain product takes beside it."""
+    import torch  # noqa: PLC0415 - as in `measure`
+
+    import fwshapley as fw  # noqa: PLC0415 - as in `measure`
+
+    x, y, x_reference, y_reference = points(73_257, 26_032, 512)
+    rows = []
+    for weights in (fw.Shapley(), fw.Shapley(), fw.Shapley(), fw.Beta(alpha=4, beta=1)):
+        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.synchronize()
+        before = time.perf_counter()
+        found = fw.value_neighbours(x, y, x_reference, y_reference, k=K, weights=weights, device="cuda", progress=False)
+        seconds = time.perf_counter() - before
+        megabytes = torch.cuda.max_memory_allocated() / 2**20
+        rows.append(
+            {"weights": str(weights), "seconds": seconds, "gpu_mb": megabytes, "sum": float(found.values.sum())}
+        )
+        print(json.dumps(rows[-1]), flush=True)
+    return {"svhn": rows}
+
+
+def run_alone(python: Path | str, task: dict[str, Any]) -> dict[str, Any]:
+    """Run one measurement in a process of its own."""
+    command = [str(python), __file__, "--one", json.dumps(task)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603 - this script
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(task: dict[str, Any]) -> dict[str, Any]:
+    """Seconds and peak memory of one method; each imports what it needs, so that memory is its own."""
+    data = points(task["n"], task["m"], task["d"])
+    run = {"product": multiply, "fwshapley": value, "pydvl": value_by_pydvl}[task["method"]](task, *data)
+    before = time.perf_counter()
+    total = run()
+    seconds = time.perf_counter() - before
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10
+    return {"seconds": round(seconds, 3), "peak_mb": round(megabytes), "peak_child_mb": round(children), "sum": total}
+
+
+def points(
+    n: int, m: int, d: int
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+    """Draw points around class centres, half a deviation apart in each column: n to value, m for reference."""
+    generator = np.random.default_rng(0)
+    centres = generator.standard_normal((CLASSES, d), dtype=np.float32) / 2
+    y = generator.integers(0, CLASSES, n + m)
+    x = generator.standard_normal((n + m, d), dtype=np.float32)
+    x += centres[y]
+    return x[:n], y[:n], x[n:], y[n:]
+
+
+def multiply(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
+    """Return the bare product of all points with all references, in blocks, as fast as numpy goes."""
+    del y, y_reference
+    points, references = x.astype(task["dtype"]), x_reference.astype(task["dtype"])
+
+    def run() -> float:
+        return float(sum((references[row : row + 256] @ points.T)[0, 0] for row in range(0, len(references), 256)))
+
+    return run
+
+
+def value(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
+    """Return ours, ready to run."""
+    import fwshapley as fw  # noqa: PLC0415 - pyDVL's environment does not have it
+
+    weights = fw.Beta(alpha=task["alpha"], beta=task["beta"])
+    options = {name: task[name] for name in ("utility", "tolerance") if name in task}
+
+    def run() -> float:
+        found = fw.value_neighbours(x, y, x_reference, y_reference, k=K, weights=weights, progress=False, **options)
+        return float(found.values.sum())
+
+    return run
+
+
+def value_by_pydvl(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
+    """Return pyDVL's KNN-Shapley, ready to run."""
+    from joblib import parallel_config  # noqa: PLC0415 - see above
+    from pydvl.valuation import Dataset, KNNShapleyValuation  # noqa: PLC0415 - see above
+    from sklearn.neighbors import KNeighborsClassifier  # noqa: PLC0415 - see above
+
+    valuation = KNNShapleyValuation(KNeighborsClassifier(K), Dataset(x_reference, y_reference), progress=False)
+
+    def run() -> float:
+        with parallel_config(n_jobs=task["jobs"]):
+            return float(valuation.fit(Dataset(x, y)).result.values.sum())
+
+    return run
+
+
+def draw(growth: dict[str, list[dict[str, Any]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Seconds over the number of points and of references, on logarithmic scales."""
+    from fwshapley.plots import COLOURS, new_figure  # noqa: PLC0415 - as above
+
+    figure = new_figure(width=8, height=3.2)
+    for axes, (name, rows), what in zip(
+        figure.subplots(1, 2),
+        growth.items(),
+        ("training points (500 references)", "references (40,000 points)"),
+        strict=True,
+    ):
+        sizes, seconds = [row[name] for row in rows], [row["seconds"] for row in rows]
+        axes.loglog(sizes, seconds, "o-", color=COLOURS[0], label="measured")
+        axes.loglog(sizes, [seconds[-1] * size / sizes[-1] for size in sizes], "--", color="grey", label="linear")
+        axes.set_xlabel(what)
+        axes.set_ylabel("seconds")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(visible=True, alpha=0.25)
+        axes.legend(frameon=False)
+    return figure
+
+
+if __name__ == "__main__":
+    main()
