@@ -8,7 +8,8 @@ explainer has seen and by the model on zero-masked images.
     python benchmarks/agreement.py --data cifar10.npz --work /tmp/agreement --runs "2 minutes" "5 minutes"
     python benchmarks/agreement.py --smoke --out build --figures build
 
-What an earlier call left in the work folder (models, references, runs) is taken up, not made again.
+What an earlier call left in the work folder (models, references, runs) is taken up, not made again. Runs recorded with
+another work folder, so with a ResNet-18 and references made anew, are added by `--add other/agreement.json`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from torch import Tensor
 
 import cifar
 import fwshapley as fw
+from fwshapley.files import written_whole
 from fwshapley.games.masking import Output
 from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
 from fwshapley.objective import Multilinear
@@ -57,9 +59,14 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
 def main() -> None:
     """Train, judge, print, draw, record."""
     arguments = parse()
-    if arguments.draw:
-        recorded = json.loads((arguments.out / "agreement.json").read_text())
-        draw(recorded["results"]["runs"]).savefig(arguments.figures / "agreement.png")
+    if arguments.draw or arguments.add:
+        path = arguments.out / "agreement.json"
+        documents = [json.loads(each.read_text()) for each in (path, *arguments.add)]
+        runs = {name: row for document in documents for name, row in document["results"]["runs"].items()}
+        documents[-1]["results"]["runs"] = {name: runs[name] for name in RUNS if name in runs}
+        with written_whole(path) as temporary:
+            temporary.write_text(json.dumps(documents[-1], indent=1) + "\n")
+        draw(runs).savefig(arguments.figures / "agreement.png")
         return
     started = time.perf_counter()
     device = torch.device(arguments.device)
@@ -90,11 +97,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--add", type=Path, nargs="+", default=[], help="only add the runs that these files recorded")
     parser.add_argument("--smoke", action="store_true", help="a minute on made-up images")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.data, arguments.runs = None, ["2 minutes"]
-    elif arguments.data is None and not arguments.draw:
+    elif arguments.data is None and not (arguments.draw or arguments.add):
         parser.error("--data is needed, or --smoke")
     arguments.images, arguments.calls = (4, 600) if arguments.smoke else (IMAGES, CALLS)
     return arguments
@@ -130,6 +138,7 @@ def run_once(name: str, setting: cifar.Setting, work: Path, *, smoke: bool) -> N
         "seconds": history.seconds,
         "validation": history.validation,
         "how": {"command": command_line(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "fwshapley": fw.__version__},
+        "accuracy": setting.facts["accuracy"],
         "agreement": agreements(explainer, setting, halves),
         "class mean": class_means(explainer, setting, halves),
         "curves": curves(explainer, setting, halves, count=32 if smoke else JUDGED),
