@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -38,6 +40,10 @@ class GameSurrogate(nn.Module):
 
 
 MASKED = MaskedModel(GameSurrogate(), "raw", N, torch.device("cpu"))
+
+
+def read(objective: Objective, out: Tensor, weights: Sequence[fw.Semivalue]) -> Tensor:
+    return objective.contract(out, objective.mixtures(weights, out.device))
 
 
 def constant_worth(amount: float) -> MaskedModel:
@@ -143,7 +149,7 @@ def test_coefficients_are_read_by_the_moments_of_the_basis() -> None:
     out = torch.randn(2, N, 4 * OUTPUTS, generator=make_generator(0))
     coefficients = out.unflatten(2, (4, OUTPUTS))
     for objective, scale in [(Multilinear(basis, unit=unit), torch.tensor(unit)), (Multilinear(basis), torch.ones(4))]:
-        found = objective.read(out, several)
+        found = read(objective, out, several)
         assert found.shape == (3, 2, N, OUTPUTS)
         for values, weights in zip(found, several, strict=True):
             moments = basis.moments(weights).float() * scale
@@ -154,13 +160,13 @@ def test_coefficients_are_read_by_the_moments_of_the_basis() -> None:
 def test_coefficients_that_do_not_depend_on_t_are_values_of_every_weighting() -> None:
     values = torch.randn(2, N, OUTPUTS, generator=make_generator(0))
     out = values.repeat(1, 1, Multilinear().maps)
-    for found in Multilinear().read(out, fw.FEASIBLE_SET):
+    for found in read(Multilinear(), out, fw.FEASIBLE_SET):
         assert_close(found, values)
 
 
 def test_a_law_that_is_no_mixture_cannot_be_read() -> None:
     with pytest.raises(TypeError, match="no quadrature"):
-        Multilinear().read(torch.zeros(1, N, Multilinear().maps), [fw.Cardinality([1] * N)])
+        read(Multilinear(), torch.zeros(1, N, Multilinear().maps), [fw.Cardinality([1] * N)])
 
 
 def test_in_calibrated_units_the_empty_explanation_has_a_loss_of_one() -> None:
@@ -183,7 +189,7 @@ def test_a_game_in_which_nothing_happens_has_units_too() -> None:
         sample = objective.sample(constant_worth(0.25), x, 8, make_generator(1), Shard())
         out = torch.zeros(8, N, objective.maps * OUTPUTS)
         assert float(objective.loss(out, sample).abs().max()) == 0
-        assert_close(objective.read(out, [fw.Shapley()]), torch.zeros(1, 8, N, OUTPUTS))
+        assert_close(read(objective, out, [fw.Shapley()]), torch.zeros(1, 8, N, OUTPUTS))
 
 
 def test_every_process_draws_the_whole_batch_and_answers_for_its_share() -> None:
@@ -275,6 +281,6 @@ def test_the_penalty_is_the_squared_miss_of_the_total() -> None:
 def test_a_kernel_explains_its_own_weighting_alone() -> None:
     objective = Kernel(fw.Beta(alpha=4, beta=1), unit=2.0)
     out = torch.rand(3, N, OUTPUTS)
-    assert_close(objective.read(out, [fw.Beta(alpha=4, beta=1)]), 2 * out[None])
+    assert_close(read(objective, out, [fw.Beta(alpha=4, beta=1)]), 2 * out[None])
     with pytest.raises(ValueError, match=r"trained for Beta\(4, 1\) alone, not for Shapley"):
-        objective.read(out, [fw.Beta(alpha=4, beta=1), fw.Shapley()])
+        read(objective, out, [fw.Beta(alpha=4, beta=1), fw.Shapley()])

@@ -125,7 +125,7 @@ class FeatureExplainer:
         self.histories: dict[str, History] = {}
         self.fidelity: Fidelity | None = None
         self._fitted: Fitted | None = None
-        self._quick: Callable[[Tensor], Tensor] | None = None
+        self._quick: Callable[[Tensor, Tensor], Tensor] | None = None
         self._example_shape: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
@@ -239,11 +239,14 @@ class FeatureExplainer:
         chunk = most if batch_size == "auto" else check_whole("batch_size", batch_size)
         numbers = choose_outputs(outputs, len(inputs), len(fitted.base), self.output)
         chosen = [None] * len(inputs.split(chunk)) if numbers is None else numbers.split(chunk)
+        everything = isinstance(outputs, str) and outputs == "all"
         parts = [
-            self._explain_batch(fitted, batch.to(self.device), several, some, total)
+            self._explain_batch(fitted, batch.to(self.device), several, some, total, everything=everything)
             for batch, some in zip(inputs.split(chunk), chosen, strict=True)
         ]
-        values, explained = torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts])
+        if len(parts) > 1:
+            parts = [(torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts]))]
+        values, explained = parts[0]
         return Attribution(
             values=values[0] if weights is None or isinstance(weights, Semivalue) else values,
             base_values=fitted.base[explained],
@@ -263,25 +266,31 @@ class FeatureExplainer:
         weights: Sequence[Semivalue],
         outputs: Int[Tensor, "batch outputs"] | None,
         total: Total,
+        *,
+        everything: bool,
     ) -> tuple[Float[Tensor, "weights batch players outputs"], Int[Tensor, "batch outputs"]]:
         """Values of a batch, and the numbers of the outputs they are of; None is the one predicted."""
+        mixtures = fitted.objective.mixtures(weights, x.device)
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            out = (fitted.network if self._quick is None else self._quick)(x)
-        values = fitted.objective.read(out.float(), weights)
+            values = (fitted.values if self._quick is None else self._quick)(x, mixtures)
         if total == "efficient":
             gain = fitted.masked.everyone(x) - fitted.base
             values = shift_to_total(values, gain.expand(len(weights), -1, -1))
         if outputs is None:
             outputs = predict(self._require_model(fitted), x, self.output).argmax(1, keepdim=True)
         numbers = outputs.to(self.device, non_blocking=True)
-        return values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1)), numbers
+        if not everything:
+            values = values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1))
+        return values, numbers
 
     def compile(self) -> Self:
-        """Compile the explaining network by torch.compile; the first call with each batch size is slow then.
+        """Compile the way from inputs to values by torch.compile; the first call with each batch size is slow then.
 
         Results may differ in the last bits.
         """
-        self._quick = torch.compile(self._require_fitted().network, mode="reduce-overhead")
+        compiled = torch.compile(self._require_fitted().values, mode="reduce-overhead")
+        # The next call of what is compiled overwrites what this one returned.
+        self._quick = lambda x, mixtures: compiled(x, mixtures).clone()
         return self
 
     def game(self, x: Array) -> PredictionGame:

@@ -101,6 +101,14 @@ class Fitted:
     base: Float[Tensor, " outputs"]
     model: nn.Module | None = None
 
+    def values(
+        self, x: Float[Tensor, "batch ..."], mixtures: Float[Tensor, "weights maps"]
+    ) -> Float[Tensor, "weights batch players outputs"]:
+        """Values under the weightings that the objective's mixtures are of, in single precision after the network."""
+        out = self.network(x).float()
+        with torch.autocast(x.device.type, enabled=False):
+            return self.objective.contract(out, mixtures)
+
 
 def needs_training(surrogate: nn.Module | Literal["auto"] | None) -> bool:
     """Whether a surrogate is to be trained, rather than used as it is."""

@@ -70,10 +70,14 @@ class Objective(Protocol):
         """Loss of a network's output on each input."""
         ...
 
-    def read(
-        self, out: Float[Tensor, "batch players channels"], weights: Sequence[Semivalue]
+    def mixtures(self, weights: Sequence[Semivalue], device: torch.device) -> Float[Tensor, "weights maps"]:
+        """How much of every map goes into each weighting."""
+        ...
+
+    def contract(
+        self, out: Float[Tensor, "batch players channels"], mixtures: Float[Tensor, "weights maps"]
     ) -> Float[Tensor, "weights batch players outputs"]:
-        """Values that a network's output stands for."""
+        """Values that a network's output stands for, under the weightings that the mixtures are of."""
         ...
 
     def facts(self) -> dict[str, Any]:
@@ -136,11 +140,14 @@ class Multilinear:
         log_scale = self.evenness * (at @ log_level) + (1 - self.evenness) * log_level.mean()
         return multilinear_loss(psi, sample.worth, sample.coalitions, sample.t) / log_scale.exp()
 
-    def read(
-        self, out: Float[Tensor, "batch players channels"], weights: Sequence[Semivalue]
+    def mixtures(self, weights: Sequence[Semivalue], device: torch.device) -> Float[Tensor, "weights maps"]:
+        """Moments of the basis under each weighting, in the units of the maps."""
+        return _mixtures(self, tuple(weights), device)
+
+    def contract(
+        self, out: Float[Tensor, "batch players channels"], mixtures: Float[Tensor, "weights maps"]
     ) -> Float[Tensor, "weights batch players outputs"]:
-        """Raw values under any mixtures over t: a dot product each."""
-        mixtures = _mixtures(self, tuple(weights), out.device, out.dtype)
+        """Raw values: a dot product each."""
         return torch.einsum("wj,bnjo->wbno", mixtures, self._coefficients(out))
 
     def facts(self) -> dict[str, Any]:
@@ -203,17 +210,21 @@ class Kernel:
         """Mean squared residual under the size law, in units of the level."""
         return self._residual(self.unit * out, sample) / self.level
 
-    def read(
-        self, out: Float[Tensor, "batch players channels"], weights: Sequence[Semivalue]
-    ) -> Float[Tensor, "weights batch players outputs"]:
-        """Values of the one weighting, up to a shift."""
+    def mixtures(self, weights: Sequence[Semivalue], device: torch.device) -> Float[Tensor, "weights 1"]:
+        """All of the one map, for the one weighting."""
         other = [each for each in weights if each != self.weights]
         if other:
             raise ValueError(
                 f"this explainer was trained for {self.weights} alone, not for {other[0]}; train one with "
                 "objective='multilinear' for every weighting"
             )
-        return (self.unit * out).expand(len(weights), *out.shape)
+        return torch.full((len(weights), 1), self.unit, device=device)
+
+    def contract(
+        self, out: Float[Tensor, "batch players outputs"], mixtures: Float[Tensor, "weights 1"]
+    ) -> Float[Tensor, "weights batch players outputs"]:
+        """Values of the one weighting, up to a shift."""
+        return mixtures[..., None, None] * out
 
     def facts(self) -> dict[str, Any]:
         """Return everything about it, as JSON holds it."""
@@ -291,11 +302,11 @@ def _constant(numbers: tuple[float, ...], device: torch.device, dtype: torch.dty
 
 @lru_cache(maxsize=64)  # one explanation after the other asks for the same
 def _mixtures(
-    objective: Multilinear, weights: tuple[Semivalue, ...], device: torch.device, dtype: torch.dtype
+    objective: Multilinear, weights: tuple[Semivalue, ...], device: torch.device
 ) -> Float[Tensor, "weights maps"]:
     """How much of every map goes into each weighting."""
-    moments = torch.stack([objective.basis.moments(each) for each in weights]).to(device, dtype)
-    return moments * _constant(objective.unit or (1.0,) * objective.maps, device, dtype)
+    moments = torch.stack([objective.basis.moments(each) for each in weights]).to(device, torch.float32)
+    return moments * _constant(objective.unit or (1.0,) * objective.maps, device, moments.dtype)
 
 
 @lru_cache(maxsize=64)
