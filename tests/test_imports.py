@@ -21,7 +21,8 @@ LAYERS = [
     ("explainer", "valuation"),
     ("metrics",),
     ("fwshapley",),  # the package itself, __init__.py
-    ("report",),
+    ("report", "tables"),
+    ("valuation_report",),
     ("cli",),
 ]
 """Modules and folders of the package: each imports from its own layer and those above it in this list alone."""

@@ -1,0 +1,65 @@
+"""Labels as classes: what a column of labels says, and when it is none."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fwshapley.tables.wording import counted, listed, shortened
+
+MOST_FRACTIONS = 20
+"""Different labels that may be fractions, such as half stars; more of them are measurements."""
+
+
+class Classes(NamedTuple):
+    """Classes in order.
+
+    Attributes:
+        names: of the classes.
+        numeric: whether all are numbers, so that 1 and 1.0 are the same.
+    """
+
+    names: tuple[str, ...]
+    numeric: bool
+
+    def codes(self, labels: pd.Series) -> NDArray[np.int64]:
+        """Return the place of each label among the classes, or -1."""
+        spelled = labels.map({text: _spell(text) for text in labels.unique()}) if self.numeric else labels
+        return pd.Index(self.names).get_indexer(pd.Index(spelled)).astype(np.int64)
+
+
+def find_classes(labels: pd.Series, where: str) -> Classes:
+    """Return the classes among labels, in order.
+
+    Args:
+        labels: as text, none missing.
+        where: what holds them, for errors.
+    """
+    texts = labels.unique().tolist()
+    numeric = bool(np.isfinite(pd.to_numeric(pd.Series(texts), errors="coerce")).all())
+    names = tuple(sorted(set(map(_spell, texts)), key=Decimal)) if numeric else tuple(sorted(texts))
+    if len(names) == 1:
+        raise ValueError(f"every label in {where} is {shortened(names[0])}: one class leaves nothing to tell apart")
+    fractions = numeric and not all(float(name).is_integer() for name in names)
+    if len(names) > MOST_FRACTIONS and (fractions or len(names) > len(labels) / 2):
+        what = "measurements" if numeric else "names or remarks"
+        raise ValueError(
+            f"{where} looks like {what}, not classes: {len(names):,} different values in "
+            f"{counted(len(labels), 'row')} ({listed(names, most=3)}); choose another, or group them into classes"
+        )
+    return Classes(names, numeric)
+
+
+def _spell(text: str) -> str:
+    """Return a number in the one spelling of its value, and any other text as it is."""
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        return str(int(number)) if np.isfinite(number) and number == int(number) else repr(number)
+    return text

@@ -1,0 +1,224 @@
+"""Files as pandas reads them, with every failure explained: which file, what is wrong with it, what to do."""
+
+from __future__ import annotations
+
+import codecs
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.errors import EmptyDataError, ParserError, ParserWarning
+
+from fwshapley.tables.wording import closest, counted, listed
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+
+ARRAYS = (("x", "y"), ("features", "labels"))
+"""Names of features and labels in an .npz file."""
+
+FOREIGN = {".xlsx", ".xls", ".ods", ".parquet", ".feather", ".json", ".jsonl", ".pkl", ".npy", ".h5", ".sav", ".dta"}
+
+NO_LABEL = ["", "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "?"]
+"""What stands for a missing label; "None", which pandas counts among them, often is a class."""
+
+MISSING = [*NO_LABEL, "None", "#N/A N/A", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"]
+
+DECIMAL_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?|[+-]?\d+"
+
+FIRST_ROW = 2
+"""Row of a spreadsheet below its header."""
+
+MOST_COLUMNS_LISTED = 12
+
+
+class Sheet(NamedTuple):
+    """What a file holds.
+
+    Attributes:
+        frame: a column per feature, indexed by row: as a spreadsheet counts, or from 0 for arrays.
+        labels: as text, missing where there is none.
+        label: name of their column.
+        notes: what was done to read it.
+    """
+
+    frame: pd.DataFrame
+    labels: pd.Series
+    label: str
+    notes: list[str]
+
+
+def read_sheet(path: Path, label: str | None, encoding: str = "utf-8", as_text: Collection[str] = ()) -> Sheet:
+    """Read a table.
+
+    Args:
+        path: of a .csv file, whose separator is found in its header, or an .npz file with arrays x and y.
+        label: name of the column (or array) of labels; an .npz file can do without.
+        encoding: of a .csv file.
+        as_text: columns not to be taken for numbers.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give a .csv or .npz file")
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty")
+    if path.suffix.lower() in FOREIGN:
+        raise ValueError(f"{path} cannot be read: tables come as .csv or .npz files, so save it as one of these first")
+    if path.suffix.lower() == ".npz":
+        return _read_arrays(path, label)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ParserWarning)
+            return _read_csv(path, label, encoding, as_text)
+    except UnicodeError as error:
+        raise ValueError(_about_encoding(path, encoding)) from error
+    except EmptyDataError as error:
+        raise ValueError(f"the first line of {path} is blank: it must hold the names of the columns") from error
+    except ParserWarning as error:
+        raise ValueError(f"{path} is malformed: its rows have more fields than its header has names") from error
+    except ParserError as error:
+        reason = " ".join(str(error).removeprefix("Error tokenizing data. C error: ").split())
+        raise ValueError(f"{path} is malformed: {reason}") from error
+
+
+def _read_csv(path: Path, label: str | None, encoding: str, as_text: Collection[str]) -> Sheet:
+    encoding = _check_encoding(encoding)
+    separator, names = _read_header(path, encoding)
+    label = check_column(path, label, names, "--label")
+    frame = pd.read_csv(
+        path,
+        sep=separator,
+        encoding=encoding,
+        names=names,
+        header=0,
+        index_col=False,
+        dtype=dict.fromkeys({label, *as_text} & set(names), str),
+        na_values={name: NO_LABEL if name == label else MISSING for name in names},
+        keep_default_na=False,
+        skipinitialspace=True,
+        skip_blank_lines=False,  # so that rows keep their numbers
+        low_memory=False,  # so that a column has one type
+    )
+    if frame.empty:
+        raise ValueError(f"{path} has a header, but no rows below it")
+    frame.index = pd.RangeIndex(FIRST_ROW, FIRST_ROW + len(frame))
+    notes = [f"columns are separated by {SEPARATORS[separator]}"] if separator != "," else []
+    blank = frame.isna().all(axis=1)
+    if blank.any():
+        frame = frame[~blank].copy()
+        notes.append(f"{counted(int(blank.sum()), 'blank row')} skipped")
+    labels = frame.pop(label).str.strip()
+    if separator != ",":
+        notes += _mend_decimal_commas(frame, as_text)
+    return Sheet(frame, labels.mask(labels == ""), label, notes)
+
+
+def _read_header(path: Path, encoding: str) -> tuple[str, list[str]]:
+    """Return the separator, which is the one that finds most names in the header, and those names."""
+    headers = {
+        separator: pd.read_csv(
+            path,
+            sep=separator,
+            encoding=encoding,
+            header=None,
+            nrows=1,
+            dtype=str,
+            skip_blank_lines=False,
+            na_filter=False,
+        )
+        for separator in SEPARATORS
+    }
+    separator = max(headers, key=lambda each: headers[each].shape[1])
+    cells = [str(name).strip() for name in headers[separator].iloc[0]]
+    names = [name or f"Unnamed: {number}" for number, name in enumerate(cells)]  # as pandas names them
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{path} has more than one column of the name {listed(twice)}: rename them")
+    return separator, names
+
+
+def _mend_decimal_commas(frame: pd.DataFrame, as_text: Collection[str]) -> list[str]:
+    """Turn columns of numbers such as 3,14 into numbers: no separator is in the way."""
+    mended = []
+    for name in frame.columns.difference([*as_text], sort=False):
+        column = frame[name].dropna()
+        if pd.api.types.is_string_dtype(column) and len(column) and column.str.fullmatch(DECIMAL_COMMA).all():
+            frame[name] = pd.to_numeric(frame[name].str.replace(",", ".", regex=False))
+            mended.append(name)
+    return [f"numbers with a decimal comma read as such: {listed(mended)}"] if mended else []
+
+
+def _read_arrays(path: Path, label: str | None) -> Sheet:
+    arrays = _load_arrays(path)
+    x_name, y_name = _name_arrays(path, list(arrays), label)
+    x, y = arrays[x_name], arrays[y_name]
+    if not x.size or len(x) != y.size:
+        raise ValueError(f"{path} must hold a label per row: {x_name} has shape {x.shape}, {y_name} {y.shape}")
+    if x.dtype.kind not in "fiub":
+        raise ValueError(f"{x_name} of {path} must be numbers, got {x.dtype}")
+    table = x.reshape(len(x), -1)
+    labels = pd.Series(y.reshape(-1))
+    frame = pd.DataFrame(table, columns=[f"{x_name}[{number}]" for number in range(table.shape[1])])
+    return Sheet(frame, labels.astype(str).where(labels.notna()), y_name, [f"rows are counted from 0, as in {x_name}"])
+
+
+def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except (zipfile.BadZipFile, EOFError, ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged, or not an .npz file of plain arrays") from error
+
+
+def _name_arrays(path: Path, names: list[str], label: str | None) -> tuple[str, str]:
+    """Names of the arrays of features and of labels."""
+    for x_name, y_name in ARRAYS:
+        if x_name in names and (label or y_name) in names:
+            return x_name, label or y_name
+    pairs = " or ".join(f"{x_name} and {y_name}" for x_name, y_name in ARRAYS)
+    raise ValueError(f"{path} must have arrays {pairs}; it has {listed(names, MOST_COLUMNS_LISTED)}")
+
+
+def check_column(path: Path, wanted: str | None, names: list[str], option: str) -> str:
+    """Return the name of a column that is there, or say which are."""
+    there = f"its columns are {listed(names, MOST_COLUMNS_LISTED)}"
+    if wanted is None:
+        raise ValueError(f"which column of {path} holds the labels? Give {option}; {there}")
+    if wanted in names:
+        return wanted
+    meant = closest(wanted, names)
+    hint = f" (did you mean {meant!r}?)" if meant else ""
+    if meant is None and any(_is_number(name) for name in names):
+        hint = " (is the line with their names missing?)"
+    raise ValueError(f"{path} has no column {wanted!r}{hint}; {there}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_encoding(encoding: str) -> str:
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError as error:
+        raise ValueError(
+            f"there is no encoding {encoding!r}; common ones are utf-8, cp1252, latin-1, utf-16"
+        ) from error
+    return "utf-8-sig" if name == "utf-8" else name  # Excel puts a mark before UTF-8
+
+
+def _about_encoding(path: Path, encoding: str) -> str:
+    with path.open("rb") as file:
+        wide = file.read(2) in {b"\xff\xfe", b"\xfe\xff"}
+    likely = "utf-16" if wide else "cp1252 (Windows) or latin-1"
+    return f"{path} is not {encoding} text: say how it is encoded, as in --encoding {likely}"

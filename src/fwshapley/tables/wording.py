@@ -1,0 +1,34 @@
+"""How notes and errors name things: counts and lists that stay short."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+MOST_NAMED = 6
+MOST_LETTERS = 40
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 row", "1,000 rows"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def listed(names: Iterable[object], most: int = MOST_NAMED) -> str:
+    """Return the first few names, and how many more there are."""
+    shown = [shortened(str(name)) for name in names]
+    more = f" and {len(shown) - most:,} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
+
+
+def shortened(text: str) -> str:
+    """Return a text on one line, without what a terminal might obey, cut where it gets long."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    return plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 1] + "…"
+
+
+def closest(wanted: str, names: Sequence[str]) -> str | None:
+    """Return the name that was probably meant, whatever its case."""
+    lower = {name.lower(): name for name in names}
+    found = difflib.get_close_matches(wanted.lower(), lower, n=1)
+    return lower[found[0]] if found else None

@@ -1,0 +1,58 @@
+"""Which label a point would have if its nearest neighbours had their way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from fwshapley.checks import Array, check_whole
+from fwshapley.valuation.distances import NEVER, Metric, keys_directly, nearest, place
+from fwshapley.valuation.inputs import check_labels, check_points
+
+
+class Suggestions(NamedTuple):
+    """Labels that neighbours suggest.
+
+    Attributes:
+        labels: class number of each suggestion, as in `Valuation.labels`.
+        votes: how many of the neighbours have that label.
+    """
+
+    labels: Int64[Tensor, " points"]
+    votes: Int64[Tensor, " points"]
+
+
+def suggest_labels(
+    x: Array, y: Array, points: Sequence[int] | Int64[Tensor, " points"], *, k: int = 5, metric: Metric = "euclidean"
+) -> Suggestions:
+    """Return the label that most of the k nearest others have, for some points; a tie goes to the nearest of them.
+
+    Args:
+        x: features of all points, (n, ...).
+        y: their labels.
+        points: indices of those to suggest a label for.
+        k: neighbours to ask.
+        metric: "euclidean" or "cosine".
+
+    Example:
+        >>> suggest_labels(x, y, valuation.suspects(20)).labels
+    """
+    table = check_points("x", x)
+    labels = torch.from_numpy(check_labels("y", y, len(table))[0])
+    if check_whole("k", k) >= len(table):
+        raise ValueError(f"k = {k} neighbours are more than the {len(table) - 1} other points")
+    places = place(table, None, metric)
+    everyone = torch.from_numpy(places.factor)
+    suggested, votes = [], []
+    for point in torch.as_tensor(points, dtype=torch.int64).tolist():  # one at a time: a row of distances is large
+        keys = keys_directly(everyone[[point], :-2], everyone)[0].view(torch.int64)
+        keys[point] = NEVER
+        theirs = labels[nearest(keys, k)]
+        alike = torch.bincount(theirs)[theirs]
+        suggested.append(int(theirs[alike.argmax()]))  # the first of several, which is the nearest
+        votes.append(int(alike.max()))
+    return Suggestions(torch.tensor(suggested, dtype=torch.int64), torch.tensor(votes, dtype=torch.int64))
