@@ -292,7 +292,6 @@ def test_a_stop_while_writing_leaves_nothing(
         raise kind("no more")
 
     monkeypatch.setattr(valuation_report, "make_report", stop)
-    monkeypatch.setattr(os, "_exit", sys.exit)
     assert run("value", str(table), "-l", "kind", "-o", str(tmp_path / "out"))[0] == code
     assert results_in(tmp_path) == ["drinks.csv"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -155,9 +154,9 @@ def _errors_explained() -> Iterator[None]:
     except (ValueError, OSError, ModuleNotFoundError) as error:
         errors.print(f"[bold red]error:[/bold red] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(code=2) from error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         errors.print("stopped")
-        os._exit(INTERRUPTED)  # threads are at work in torch: waiting takes long, and going without them aborts
+        raise typer.Exit(INTERRUPTED) from error
 
 
 def _check_matplotlib() -> None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, Self, get_args
 
 import joblib
 import numpy as np
 import torch
 from jaxtyping import Float64
+from joblib.parallel import ThreadingBackend, get_active_backend
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -257,13 +259,20 @@ def _add_up(
         once = _tensor(factor, game.device), _tensor(labels, game.device)
         yield from (_sum_shard(game, *once, shard) for shard in shards)
         return
-    if n_jobs is None and joblib.effective_n_jobs(None) == 1:
-        n_jobs = -1
-    threads = torch.get_num_threads()
-    try:
+    backend, _ = get_active_backend(prefer="threads")
+    if not isinstance(backend, ThreadingBackend):
         tasks = (joblib.delayed(_sum_shard)(game, factor, labels, shard) for shard in shards)
-        yield from joblib.Parallel(n_jobs, prefer="threads", return_as="generator")(tasks)
+        yield from joblib.Parallel(n_jobs, return_as="generator")(tasks)
+        return
+    workers = joblib.effective_n_jobs(n_jobs)
+    if n_jobs is None and workers == 1:
+        workers = joblib.cpu_count()
+    threads = torch.get_num_threads()
+    pool = ThreadPoolExecutor(workers)  # unlike joblib's, its threads are waited for when the work is interrupted
+    try:
+        yield from pool.map(partial(_sum_shard, game, factor, labels), shards)
     finally:
+        pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
 
 
