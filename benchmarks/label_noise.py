@@ -21,6 +21,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -127,20 +128,20 @@ def judged(images: Images, seed: int, trees: int) -> Mapping[str, tuple[NDArray[
     found: dict[str, tuple[NDArray[np.float64], float]] = {}
     for kind, reference in (("clean reference", (images.x_reference, images.y_reference)), ("no reference", None)):
         valuator = fw.KNNValuator(K, weights=WEIGHTS, progress=False)
-        valuation, seconds = timed(lambda valuator=valuator, reference=reference: valuator.fit(x, y, reference).result_)
+        fitted, seconds = timed(partial(valuator.fit, x, y, reference))
         for weights in WEIGHTS:
-            found[f"{weights}, {kind}"] = (valuation.of(weights).values.numpy(), seconds)
+            found[f"{weights}, {kind}"] = (fitted.result_.of(weights).values.numpy(), seconds)
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     for name, model in (
         ("logistic regression", LogisticRegression(max_iter=300, tol=1e-3)),
         ("nearest neighbours", KNeighborsClassifier(K)),
     ):
         probabilities, seconds = timed(
-            lambda model=model: cross_val_predict(model, x, y, cv=folds, method="predict_proba", n_jobs=-1)
+            partial(cross_val_predict, model, x, y, cv=folds, method="predict_proba", n_jobs=-1)
         )
         scores = get_label_quality_scores(y, probabilities, method="self_confidence")
         found[f"cleanlab self-confidence, {name}"] = (scores, seconds)
-    found["Data-OOB"] = timed(lambda: out_of_bag(x, y, trees, seed))
+    found["Data-OOB"] = timed(partial(out_of_bag, x, y, trees, seed))
     return found
 
 

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from fwshapley.games import Pairwise
+from fwshapley.games.neighbours import Ties, Utility
 from fwshapley.sampling import (
     draw_bernoulli,
     draw_by_law,
@@ -99,3 +100,30 @@ def test_images_are_explained_on_the_explainers_device(network: Literal["auto", 
     assert found.values.device.type == device
     assert bool(found.values.isfinite().all())
     assert len(found.plot().axes) == 6
+
+
+@pytest.mark.parametrize("by_products", [False, True])
+@pytest.mark.parametrize("held_out", [False, True])
+@pytest.mark.parametrize(
+    ("utility", "ties"), [("soft", "lowest"), ("normalised", "lowest"), ("vote", "lowest"), ("vote", "shared")]
+)
+def test_points_are_valued_alike_on_any_device(
+    utility: Utility, ties: Ties, device: str, monkeypatch: pytest.MonkeyPatch, *, held_out: bool, by_products: bool
+) -> None:
+    if by_products:
+        monkeypatch.setattr("fwshapley.valuation.neighbours.MOST_DIRECT", 0)
+    x, y = rows(120, 4), torch.arange(120) % 3
+    given = (x, y) if held_out else (x, y, rows(70, 4, seed=1), torch.arange(70) % 3)
+    several = [fw.Shapley(), WEIGHTS, fw.Banzhaf(0.2), fw.LeaveOneOut()]
+    here = fw.value_neighbours(*given, k=4, weights=several, utility=utility, ties=ties, device="cpu", progress=False)
+    there = fw.value_neighbours(*given, k=4, weights=several, utility=utility, ties=ties, device=device, progress=False)
+    assert there.values.device.type == there.stderr.device.type == "cpu"
+    assert_close(there.values, here.values, rtol=0, atol=1e-12)
+    assert_close(there.stderr, here.stderr, rtol=1e-6, atol=1e-9)
+
+
+def test_points_may_live_on_the_device(device: str) -> None:
+    x, y = rows(60, 4), torch.arange(60) % 3
+    there = fw.value_neighbours(x.to(device), y.to(device), k=4, device=device, tolerance=0.01, progress=False)
+    here = fw.value_neighbours(x, y, k=4, device="cpu", tolerance=0.01, progress=False)
+    assert_close(there.values, here.values, rtol=0, atol=1e-12)

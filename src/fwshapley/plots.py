@@ -118,7 +118,9 @@ def plot_values(several: Sequence[tuple[str, Float[Tensor, " n"], Float[Tensor, 
     figure = new_figure(width=9, height=2.8 * len(several))
     axes = figure.subplots(len(several), 2, squeeze=False)
     for (name, values, stderr), (histogram, ranked) in zip(several, axes, strict=True):
-        counts, edges, bars = histogram.hist(values.numpy(), bins=MOST_MARKED_SIZES, color=COLOURS[0])
+        spread, size = float(values.max() - values.min()), float(values.abs().max())
+        bins = MOST_MARKED_SIZES if spread > MOST_MARKED_SIZES * np.spacing(size) else 1
+        counts, edges, bars = histogram.hist(values.numpy(), bins=bins, color=COLOURS[0])
         for bar, right in zip(bars, edges[1:], strict=True):
             if right <= 0:
                 bar.set_color(COLOURS[1])

@@ -173,9 +173,9 @@ class Beta(Semivalue):
         """Beta-binomial laws of every k: w_k(0) is a product over players, w_k(m+1)/w_k(m) as in the join law."""
         k = torch.arange(check_whole("n", n), dtype=torch.float64)
         log_missed = torch.log1p(-self.beta / (self.alpha + self.beta + k[:-1])).cumsum(0)
-        nobody = torch.cat([torch.zeros(1, dtype=torch.float64), log_missed]).exp()
+        log_nobody = torch.cat([torch.zeros(1, dtype=torch.float64), log_missed])
         return _columns_from_ratios(
-            nobody,
+            log_nobody,
             [
                 (k - m).clamp(min=0) * (m + self.beta) / ((m + 1) * ((k - m - 1).clamp(min=0) + self.alpha))
                 for m in range(most)
@@ -236,7 +236,7 @@ class Banzhaf(Semivalue):
         k = torch.arange(check_whole("n", n), dtype=torch.float64)
         odds = self.t / (1 - self.t)
         return _columns_from_ratios(
-            (k * math.log1p(-self.t)).exp(), [(k - m).clamp(min=0) / (m + 1) * odds for m in range(most)]
+            k * math.log1p(-self.t), [(k - m).clamp(min=0) / (m + 1) * odds for m in range(most)]
         )
 
     def quadrature(self, nodes: int) -> tuple[Float[Tensor, " 1"], Float[Tensor, " 1"]]:
@@ -363,13 +363,10 @@ def proper_sizes(n: int) -> Float[Tensor, " {n}-1"]:
 
 
 def _columns_from_ratios(
-    first: Float[Tensor, " rows"], ratios: Sequence[Float[Tensor, " rows"]]
+    log_first: Float[Tensor, " rows"], ratios: Sequence[Float[Tensor, " rows"]]
 ) -> Float[Tensor, "rows columns"]:
-    """Columns of which each is the one before times a ratio."""
-    columns = [first]
-    for ratio in ratios:
-        columns.append(columns[-1] * ratio)
-    return torch.stack(columns, 1)
+    """Columns of which each is the one before times a ratio; the first may be too small for a float."""
+    return torch.stack([log_first, *(ratio.log() for ratio in ratios)], 1).cumsum(1).exp()
 
 
 def _law_from_ratios(log_ratios: Float[Tensor, " ratios"]) -> Float[Tensor, " ratios+1"]:

@@ -19,8 +19,6 @@ MOST_DIRECT = 2**28
 RESOLUTION = 2.0**-45
 """What products leave: squared distances are compared to this share of the squared norms of reference and points."""
 
-LARGEST_KEY = 2.0**62
-
 NEVER = torch.iinfo(torch.int64).max
 """Key of a point that is out of the question."""
 
@@ -53,8 +51,13 @@ def place(x: Table, references: Table | None, metric: Metric) -> Places:
     centre = _middle(x)
     factor = np.empty((len(x), x.shape[1] + 2))
     points = np.subtract(x, centre, out=factor[:, :-2])
-    factor[:, -2] = np.einsum("ij,ij->i", points, points)
+    with np.errstate(over="ignore", under="ignore"):
+        factor[:, -2] = np.einsum("ij,ij->i", points, points)
     factor[:, -1] = 1
+    if not np.isfinite(factor[:, -2]).all():
+        raise ValueError("squared distances overflow: scale the columns first")
+    if not factor[:, -2].any() and points.any():
+        raise ValueError("squared distances underflow: scale the columns first")
     scale = float(np.median(factor[:, -2])) or float(factor[:, -2].max()) or 1.0
     return Places(factor, points if references is None else references - centre, scale)
 
@@ -73,17 +76,18 @@ def _middle(x: Table) -> NDArray[np.float64]:
 
 
 def _unit_length(name: str, x: Table) -> NDArray[np.float64]:
-    length = np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64))
-    if not length.all():
-        row = int((length == 0).argmax())
+    largest = np.abs(x).max(axis=1, keepdims=True).astype(np.float64)
+    if not largest.all():
+        row = int((largest[:, 0] == 0).argmax())
         raise ValueError(f"row {row} of {name} is zero, so it has no direction: use metric='euclidean', or drop it")
-    return x / length[:, None]
+    scaled = x / largest  # so that no square over- or underflows
+    return scaled / np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
 
 
-def keys_by_product(
+def distances_by_product(
     references: Float64[Tensor, "references columns"], factor: Float64[Tensor, "n columns+2"], scale: float
 ) -> Float64[Tensor, "references n"]:
-    """Squared distances in units of a resolution, plus a half; their whole parts are keys to sort by.
+    """Squared distances in units of a resolution, plus a half; `whole_keys` makes keys of them.
 
     |r - x|**2 / unit + 1/2 = (-2r / unit, 1 / unit, |r|**2 / unit + 1/2) . (x, |x|**2, 1)
 
@@ -91,15 +95,18 @@ def keys_by_product(
     """
     norms = references.square().sum(1, keepdim=True)
     unit = RESOLUTION * torch.exp2((scale + norms).log2().ceil())
-    keys = torch.cat([-2 * references / unit, 1 / unit, norms / unit + 0.5], 1) @ factor.T
-    largest = float(factor[:, -2].max() / unit.min())
-    return keys.clamp_(max=LARGEST_KEY) if largest > LARGEST_KEY / 4 else keys
+    return torch.cat([-2 * references / unit, 1 / unit, norms / unit + 0.5], 1) @ factor.T
 
 
-def keys_directly(
+def whole_keys(distances: Float64[Tensor, "references n"]) -> Int64[Tensor, "references n"]:
+    """Keys to sort by, in place: the bits of whole parts, which sort as numbers do that are not negative."""
+    return distances.floor_().clamp_(min=0).view(torch.int64)
+
+
+def distances_directly(
     references: Float64[Tensor, "references columns"], factor: Float64[Tensor, "n columns+2"]
 ) -> Float64[Tensor, "references n"]:
-    """Distances by differences; as numbers that are not negative, they sort as their bits do."""
+    """Distances by differences, whose bits are keys as they are."""
     return torch.cdist(references, factor[:, :-2], compute_mode="donot_use_mm_for_euclid_dist")
 
 

@@ -48,7 +48,7 @@ def check_labels(
         rows: points that they belong to.
         classes: those known already; others are an error then.
     """
-    labels = np.asarray(_plain(y))
+    labels = np.asarray(_plain(y), dtype=object if isinstance(y, (list, tuple)) else None)
     if labels.shape != (rows,):
         raise ValueError(f"{name} must be one label per point, {rows} of them, got shape {labels.shape}")
     missing = np.asarray(pd.isna(labels))

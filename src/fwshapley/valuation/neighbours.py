@@ -31,14 +31,15 @@ from fwshapley.valuation.distances import (
     MOST_DIRECT,
     NEVER,
     Metric,
+    distances_by_product,
+    distances_directly,
     farthest,
-    keys_by_product,
-    keys_directly,
     orders,
     place,
+    whole_keys,
 )
 from fwshapley.valuation.inputs import check_labels, check_points
-from fwshapley.valuation.result import Valuation, from_sums
+from fwshapley.valuation.result import OTHER_POINTS, Valuation, from_sums
 from fwshapley.version import __version__
 from fwshapley.weights import Semivalue, Shapley, check_semivalue
 
@@ -105,7 +106,8 @@ def value_neighbours(
     else:
         others = check_points("x_reference", x_reference, columns=points.shape[1])
         other_labels, _ = check_labels("y_reference", y_reference, len(others), classes=classes)
-    if check_whole("k", k) > len(points) - held_out:
+    k = check_whole("k", k)
+    if k > len(points) - held_out:
         raise ValueError(
             f"k = {k} neighbours are more than the {len(points) - held_out} points there are to choose from"
         )
@@ -143,7 +145,7 @@ def value_neighbours(
             "ties": ties,
             "metric": metric,
             "tolerance": tolerance,
-            "reference": "the other points" if held_out else "given",
+            "reference": OTHER_POINTS if held_out else "given",
             "fwshapley": __version__,
         },
     )
@@ -238,6 +240,10 @@ class _Sums(NamedTuple):
         return _Sums(self.values + other.values, self.squares + other.squares)
 
 
+Task = partial[_Sums]
+"""A shard's work, waiting for its shard."""
+
+
 @lru_cache(maxsize=2)
 def _form(game: _Game) -> ClosedForm:
     counts = torch.tensor(game.counts, device=game.device)
@@ -259,21 +265,32 @@ def _add_up(
         once = _tensor(factor, game.device), _tensor(labels, game.device)
         yield from (_sum_shard(game, *once, shard) for shard in shards)
         return
-    backend, _ = get_active_backend(prefer="threads")
-    if not isinstance(backend, ThreadingBackend):
-        tasks = (joblib.delayed(_sum_shard)(game, factor, labels, shard) for shard in shards)
-        yield from joblib.Parallel(n_jobs, return_as="generator")(tasks)
-        return
+    threads = torch.get_num_threads()
+    try:
+        backend, _ = get_active_backend(prefer="threads")
+        spread = _spread_over_threads if isinstance(backend, ThreadingBackend) else _spread_by_joblib
+        yield from spread(partial(_sum_shard, game, factor, labels), shards, n_jobs)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _spread_over_threads(task: Task, shards: Sequence[_Shard], n_jobs: int | None) -> Iterator[_Sums]:
+    """Threads of our own, which unlike joblib's are waited for when the work is interrupted."""
     workers = joblib.effective_n_jobs(n_jobs)
     if n_jobs is None and workers == 1:
         workers = joblib.cpu_count()
-    threads = torch.get_num_threads()
-    pool = ThreadPoolExecutor(workers)  # unlike joblib's, its threads are waited for when the work is interrupted
+    pool = ThreadPoolExecutor(workers)
     try:
-        yield from pool.map(partial(_sum_shard, game, factor, labels), shards)
+        yield from pool.map(task, shards)
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)
+
+
+def _spread_by_joblib(task: Task, shards: Sequence[_Shard], n_jobs: int | None) -> Iterator[_Sums]:
+    """Processes or machines, as the active `joblib.parallel_config` says."""
+    # Arrays are arguments of their own, which joblib shares between tasks rather than sending them with each.
+    calls = (joblib.delayed(task.func)(*task.args, shard) for shard in shards)
+    yield from joblib.Parallel(n_jobs, return_as="generator")(calls)
 
 
 def _sum_shard(
@@ -289,7 +306,7 @@ def _sum_shard(
     for start in range(0, len(label), rows):
         here = slice(start, start + rows)
         block = references[here]
-        distances = keys_directly(block, x) if game.scale is None else keys_by_product(block, x, game.scale)
+        distances = distances_directly(block, x) if game.scale is None else distances_by_product(block, x, game.scale)
         for values in _values(game, distances, y, label[here], shard.first + start):
             sums[0] += values.sum(1)
             sums[1] += values.square().sum(1)
@@ -305,7 +322,7 @@ def _values(
     together = 1 if game.device == "cpu" else len(distances)
     for row, its_label in zip(range(0, len(distances), together), label.split(together), strict=True):
         here = distances[row : row + together]
-        keys = here.view(torch.int64) if game.scale is None else here.long()
+        keys = here.view(torch.int64) if game.scale is None else whole_keys(here)
         if game.held_out:
             own = torch.arange(len(here), device=game.device)
             keys[own, first + row + own] = NEVER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ from fwshapley.weights import Semivalue
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+OTHER_POINTS = "the other points"
+"""What points are valued by if there are no reference points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +76,10 @@ class Valuation:
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table with a row per point: value, standard error, label, rank (1 is the most suspicious)."""
-        names = [""] if not isinstance(self.weights, list) else [f" {each}" for each in self.weights]
+        names = [""]
+        if isinstance(self.weights, list):
+            alike = Counter(map(str, self.weights))
+            names = [f" {each}{f' #{row}' * (alike[str(each)] > 1)}" for row, each in enumerate(self.weights)]
         columns: dict[str, Any] = {"label": [self.classes[label] for label in self.labels.tolist()]}
         stacked = (self.values.reshape(-1, len(self)), self.stderr.reshape(-1, len(self)))
         for name, values, stderr in zip(names, *stacked, strict=True):
@@ -120,10 +127,13 @@ class Valuation:
         """Return the valuation over all reference points, from valuations of the same points over some each."""
         if not parts:
             raise ValueError("there is nothing to merge")
+        if parts[0].provenance.get("reference") == OTHER_POINTS:
+            raise ValueError("points valued by each other are valued all at once: there is nothing to be merged")
         first, references = parts[0], 0
         sums, squares = torch.zeros_like(first.values), torch.zeros_like(first.values)
         for part in parts:
-            same = part.weights == first.weights and torch.equal(part.labels, first.labels)
+            same = part.weights == first.weights and part.classes == first.classes
+            same = same and torch.equal(part.labels, first.labels)
             if not same or part.provenance != first.provenance:
                 raise ValueError(f"valuations of different points or kinds cannot be merged: {first} and {part}")
             spread = part.stderr.nan_to_num().square() * part.references * (part.references - 1)

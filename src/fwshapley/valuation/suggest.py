@@ -10,7 +10,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from fwshapley.checks import Array, check_whole
-from fwshapley.valuation.distances import NEVER, Metric, keys_directly, nearest, place
+from fwshapley.valuation.distances import NEVER, Metric, distances_directly, nearest, place
 from fwshapley.valuation.inputs import check_labels, check_points
 
 
@@ -49,7 +49,7 @@ def suggest_labels(
     everyone = torch.from_numpy(places.factor)
     suggested, votes = [], []
     for point in torch.as_tensor(points, dtype=torch.int64).tolist():  # one at a time: a row of distances is large
-        keys = keys_directly(everyone[[point], :-2], everyone)[0].view(torch.int64)
+        keys = distances_directly(everyone[[point], :-2], everyone)[0].view(torch.int64)
         keys[point] = NEVER
         theirs = labels[nearest(keys, k)]
         alike = torch.bincount(theirs)[theirs]

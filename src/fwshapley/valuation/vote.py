@@ -18,6 +18,9 @@ from torch import Tensor
 
 from fwshapley.games.neighbours import Ties
 
+Polynomial = list[Tensor]
+"""Coefficients, from that of z**0 on."""
+
 
 def win_chances(
     counts: Float[Tensor, "classes references ranks"], label: Int[Tensor, " references"], size: int, ties: Ties
@@ -61,19 +64,35 @@ def _products(
     polynomial[votes] = polynomial[votes] * tie
     given = _binomials((counts - 1).clamp(min=0), votes - 1, unit)
     given[votes - 1] = given[votes - 1] * tie
-    product = [torch.ones_like(unit)] + [torch.zeros_like(unit) for _ in range(degree)]
+    # Products over the classes before and after each: dividing by its polynomial would lose all digits at large K.
+    before: list[Polynomial] = [[torch.ones_like(unit)]]
     for number in range(len(counts)):
-        for power in reversed(range(1, degree + 1)):
-            for m in range(1, min(votes, power) + 1):
-                product[power].addcmul_(polynomial[m][number], product[power - m])
-    without: list[Tensor] = []  # the product over all classes but one, by division
-    for power in range(degree):
-        rest = product[power].expand_as(counts).clone()
-        for m in range(1, min(votes, power) + 1):
-            rest.addcmul_(polynomial[m], without[power - m], value=-1)
-        without.append(rest)
-    joined = sum((given[m] * without[degree - 1 - m] for m in range(min(votes, degree))), torch.zeros_like(counts))
-    return product[degree], joined
+        before.append(_times(before[-1], [each[number] for each in polynomial], degree))
+    joined, after = torch.empty_like(counts), [torch.ones_like(unit)]
+    for number in reversed(range(len(counts))):
+        joined[number] = sum(
+            given[m][number] * _coefficient(before[number], after, degree - 1 - m) for m in range(min(votes, degree))
+        )
+        after = _times(after, [each[number] for each in polynomial], degree - 1)
+    product = before[-1]
+    return product[degree] if degree < len(product) else torch.zeros_like(unit), joined
+
+
+def _times(one: Polynomial, other: Polynomial, degree: int) -> Polynomial:
+    """Product of two polynomials, up to a degree."""
+    powers = range(min(len(one) + len(other) - 2, degree) + 1)
+    return [_coefficient(one, other, power) for power in powers]
+
+
+def _coefficient(one: Polynomial, other: Polynomial, power: int) -> Tensor:
+    """Coefficient of a power in the product of two polynomials."""
+    terms = range(max(power - len(one) + 1, 0), min(power, len(other) - 1) + 1)
+    if not terms:
+        return torch.zeros_like(one[0])
+    found = one[power - terms[0]] * other[terms[0]]
+    for m in terms[1:]:
+        found.addcmul_(one[power - m], other[m])
+    return found
 
 
 def _tie_terms(is_label: Tensor, votes: int, size: int, ties: Ties) -> list[tuple[Tensor, float]]:
