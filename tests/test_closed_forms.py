@@ -63,7 +63,7 @@ def values_of(game: NeighbourGame, weights: Sequence[Semivalue]) -> Tensor:
 def test_values_are_those_of_enumeration(utility: Utility, ties: Ties, k: int, classes: int) -> None:
     n, weights = 8, semivalues(8)
     labels = draw_labels(n, classes=classes, seed=k)
-    for label in range(classes):
+    for label in (0, classes - 1):  # who wins all ties, and who loses them
         game = NeighbourGame(labels, label, classes, k, utility, ties)
         assert_close(values_of(game, weights), exact_values(game, weights), rtol=0, atol=1e-12)
 
@@ -219,7 +219,7 @@ def divisions(of: Sequence[int], total: int) -> Iterator[tuple[int, ...]]:
 
 @pytest.mark.parametrize("ties", ["lowest", "shared"])
 @pytest.mark.parametrize("counts", [(19, 9), (40, 30, 35), (1000, 3, 20), (100_000, 60_000, 5), (7, 6, 5, 8)], ids=str)
-@pytest.mark.parametrize("size", [1, 2, 5, 9, 16, 25])
+@pytest.mark.parametrize("size", [1, 2, 6, 25])
 def test_chances_to_win_are_counted(counts: tuple[int, ...], size: int, ties: Ties) -> None:
     several = torch.tensor(counts, dtype=torch.float64)[:, None, None]
     for label in range(len(counts)):

@@ -51,7 +51,7 @@ class Problem:
         return self.x, self.y, self.x_reference, self.y_reference
 
 
-SMALL, MEDIUM, LARGE = Problem(9, 6), Problem(40, 25), Problem(60, 200)  # the last has several shards
+SMALL, MEDIUM, LARGE = Problem(9, 6), Problem(30, 12), Problem(60, 200)  # the last has several shards
 
 
 def by_enumeration(problem: Problem, weights: list[fw.Semivalue], *, held_out: bool, **options: Any) -> Tensor:  # noqa: ANN401 - those of the game
@@ -108,8 +108,8 @@ def test_distances_by_products_give_the_same_values(
 
 def test_blocks_of_any_size_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [value(*given, weights=SEVERAL, k=3, utility="vote") for given in (MEDIUM.all, MEDIUM.all[:2])]
-    monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 7 * 8 * 40)
-    monkeypatch.setattr(neighbours, "SMALLEST_SHARD", 13)
+    monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 5 * 8 * 30)
+    monkeypatch.setattr(neighbours, "SMALLEST_SHARD", 7)
     blocks = [value(*given, weights=SEVERAL, k=3, utility="vote") for given in (MEDIUM.all, MEDIUM.all[:2])]
     for one, other in zip(whole, blocks, strict=True):
         assert_close(one.values, other.values, rtol=0, atol=1e-14)
@@ -118,7 +118,7 @@ def test_blocks_of_any_size_give_the_same_values(monkeypatch: pytest.MonkeyPatch
 @every_utility
 def test_several_weightings_are_each_on_its_own(utility: Utility, ties: Ties) -> None:
     together = value(*MEDIUM.all, weights=SEVERAL, k=3, utility=utility, ties=ties)
-    assert together.values.shape == (4, 40)
+    assert together.values.shape == (4, 30)
     for row, weights in enumerate(SEVERAL):
         alone = value(*MEDIUM.all, weights=weights, k=3, utility=utility, ties=ties)
         assert torch.equal(alone.values, together.values[row])
@@ -161,7 +161,8 @@ def test_standard_errors_are_those_of_references_one_by_one() -> None:
 @every_utility
 @pytest.mark.parametrize("held_out", [False, True])
 def test_a_tolerance_is_kept(utility: Utility, ties: Ties, *, held_out: bool) -> None:
-    given = MEDIUM.all[:2] if held_out else MEDIUM.all
+    problem = Problem(40, 12)
+    given = problem.all[:2] if held_out else problem.all
     find = partial(value, *given, weights=[fw.Banzhaf(0.2), fw.LeaveOneOut(), fw.Beta(alpha=1, beta=4)], k=2)
     exact = find(utility=utility, ties=ties)
     assert exact.error_bound == 0
@@ -182,7 +183,7 @@ def test_the_order_of_references_does_not_matter() -> None:
 @every_utility
 def test_values_follow_their_points(utility: Utility, ties: Ties, references: int) -> None:
     x, y, *reference = MEDIUM.all[: 2 + references]
-    shuffled = np.random.default_rng(1).permutation(40)
+    shuffled = np.random.default_rng(1).permutation(30)
     found = value(x[shuffled], y[shuffled], *reference, weights=SEVERAL, k=3, utility=utility, ties=ties)
     plain = value(x, y, *reference, weights=SEVERAL, k=3, utility=utility, ties=ties)
     assert_close(found.values, plain.values[:, torch.from_numpy(shuffled)], rtol=0, atol=1e-12)
@@ -224,7 +225,7 @@ def in_every_way(n_jobs: int | None = None) -> list[fw.Valuation]:
         (long.all, "vote"),
         (long.all[:2], "normalised"),
     ]
-    return [value(*given, k=3, weights=SEVERAL, utility=utility, n_jobs=n_jobs) for given, utility in calls]
+    return [value(*given, k=2, weights=SEVERAL, utility=utility, n_jobs=n_jobs) for given, utility in calls]
 
 
 def assert_identical(found: list[fw.Valuation], expected: list[fw.Valuation]) -> None:
@@ -333,8 +334,8 @@ LABELS: dict[str, Callable[[NDArray[np.int64]], Any]] = {
 def test_labels_may_be_anything_in_order(kind: str) -> None:
     x, y, x_reference, y_reference = MEDIUM.all
     make = LABELS[kind]
-    found = value(x, make(y), x_reference, make(y_reference), utility="vote")
-    assert torch.equal(found.values, value(*MEDIUM.all, utility="vote").values)
+    found = value(x, make(y), x_reference, make(y_reference), k=2, utility="vote")
+    assert torch.equal(found.values, value(*MEDIUM.all, k=2, utility="vote").values)
     assert found.labels.tolist() == y.tolist()
     assert found.classes == tuple(map(str, np.asarray(make(np.arange(3))).tolist()))
 
@@ -347,7 +348,7 @@ def test_two_classes_may_be_true_and_false() -> None:
 
 def test_reference_points_may_lack_a_class() -> None:
     x, y, x_reference, _ = MEDIUM.all
-    found = value(x, y, x_reference, np.full(25, 2), utility="vote")
+    found = value(x, y, x_reference, np.full(12, 2), utility="vote")
     assert bool(found.values[y == 2].mean() > found.values[y != 2].mean())
 
 
@@ -374,7 +375,7 @@ def test_what_is_given_is_not_changed(metric: distances.Metric) -> None:
 
 def test_cosine_looks_at_directions_alone() -> None:
     x, y, x_reference, y_reference = MEDIUM.all
-    lengths = np.exp2(np.random.default_rng(0).integers(-9, 9, (40, 1)))
+    lengths = np.exp2(np.random.default_rng(0).integers(-9, 9, (30, 1)))
     found = value(x * lengths, y, x_reference * 64, y_reference, metric="cosine")
     assert torch.equal(found.values, value(*MEDIUM.all, metric="cosine").values)
     assert not torch.equal(found.values, value(*MEDIUM.all).values)
