@@ -540,3 +540,20 @@ def test_one_reference_has_no_standard_error() -> None:
     found = value(X, Y, X_REFERENCE[:1], Y_REFERENCE[:1])
     assert bool(found.stderr.isnan().all())
     assert bool(found.values.isfinite().all())
+
+
+@pytest.mark.parametrize("gap", [1e3, 1e6, 1e9])
+def test_clusters_may_be_far_apart(gap: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    x[::2, 0] += gap
+    y = np.arange(300) % 3
+    expected = value(x, y, x[:9] + 0.1, y[:9])
+    monkeypatch.setattr(neighbours, "MOST_DIRECT", 0)
+    assert_close(value(x, y, x[:9] + 0.1, y[:9]).values, expected.values, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("reference", [(), np.zeros((3, 2)), (1, 2, 3)], ids=["nothing", "points", "three"])
+@pytest.mark.usefixtures("unchecked")
+def test_a_reference_is_a_pair(reference: Any) -> None:  # noqa: ANN401 - what is wrong
+    with pytest.raises(ValueError, match="reference must be a pair"):
+        fw.KNNValuator(progress=False).fit(SMALL.x, SMALL.y, reference)

@@ -107,12 +107,13 @@ class Soft(ClosedForm):
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights references ranks"]:
         """One cumulative sum: what matches farther away take is the total less what those up to here do."""
-        match = (labels == label[:, None]).double() / self.k
+        match = (labels == label[:, None]).double().div_(self.k)
         ranks = labels.shape[1]
         values = match.new_empty(len(self.reach), *match.shape)
         for out, reach, drop in zip(values, self.reach[:, :ranks], self.drop[:, :ranks], strict=True):
-            taken = (match * drop).cumsum(1)
-            torch.addcmul(taken, match, reach, out=out).sub_(taken[:, -1:])
+            torch.mul(match, drop, out=out).cumsum_(1)
+            out.sub_(out[:, -1:].clone())
+            out.addcmul_(match, reach)
         return values
 
 
@@ -161,6 +162,7 @@ class Vote(ClosedForm):
         self.ties: Ties = ties
         ranks = torch.arange(1, self.n + 1, dtype=torch.float64, device=counts.device)
         self.full = self.law[..., k] * k / (ranks - k).clamp(min=1)
+        self.small = self._small(torch.arange(len(counts), device=counts.device))
 
     @property
     def stake(self) -> float:
@@ -172,6 +174,10 @@ class Vote(ClosedForm):
         label: Int[Tensor, " references"],
         farthest: Int[Tensor, " references"],  # noqa: ARG002 - nothing depends on it here
     ) -> Float[Tensor, "weights references classes"]:
+        """E(c), which depends on the label alone."""
+        return self.small[:, label]
+
+    def _small(self, label: Int[Tensor, " references"]) -> Float[Tensor, "weights references classes"]:
         """E(c) = sum_{s<K} w_{n-1}(s) (win with a point of class c among s+1 - win among s that leave it out)."""
         classes, n = len(self.counts), self.n
         counts = self.counts_for(label).T[..., None]

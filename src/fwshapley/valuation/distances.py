@@ -22,6 +22,12 @@ RESOLUTION = 2.0**-45
 NEVER = torch.iinfo(torch.int64).max
 """Key of a point that is out of the question."""
 
+CLOSE = 2.0**20
+"""Units up to which the nearest points are too close to tell apart by products."""
+
+NEAREST = 32
+"""Points of which that is asked."""
+
 SAMPLE = 1024
 MARGIN = 1.5
 
@@ -38,6 +44,20 @@ class Places(NamedTuple):
     factor: NDArray[np.float64]
     references: NDArray[np.float64]
     scale: float
+
+
+class Workspace(NamedTuple):
+    """Memory used again and again, for fresh memory costs almost as much as the work on it: distances, and a row."""
+
+    distances: Float64[Tensor, "references n"]
+    keys: Int64[Tensor, " n"]
+    order: Int64[Tensor, " n"]
+    labels: Int64[Tensor, " n"]
+
+    @classmethod
+    def of(cls, n: int, references: int) -> Workspace:
+        """Reserve it."""
+        return cls(torch.empty(references, n, dtype=torch.float64), *torch.empty(3, n, dtype=torch.int64))
 
 
 def place(x: Table, references: Table | None, metric: Metric) -> Places:
@@ -59,7 +79,10 @@ def place(x: Table, references: Table | None, metric: Metric) -> Places:
     if not factor[:, -2].any() and points.any():
         raise ValueError("squared distances underflow: scale the columns first")
     scale = float(np.median(factor[:, -2])) or float(factor[:, -2].max()) or 1.0
-    return Places(factor, points if references is None else references - centre, scale)
+    around = points if references is None else references - centre
+    if not np.isfinite(np.einsum("ij,ij->i", around, around)).all():
+        raise ValueError("squared distances overflow: scale the columns first")
+    return Places(factor, around, scale)
 
 
 def _middle(x: Table) -> NDArray[np.float64]:
@@ -85,7 +108,10 @@ def _unit_length(name: str, x: Table) -> NDArray[np.float64]:
 
 
 def distances_by_product(
-    references: Float64[Tensor, "references columns"], factor: Float64[Tensor, "n columns+2"], scale: float
+    references: Float64[Tensor, "references columns"],
+    factor: Float64[Tensor, "n columns+2"],
+    scale: float,
+    space: Workspace | None = None,
 ) -> Float64[Tensor, "references n"]:
     """Squared distances in units of a resolution, plus a half; `whole_keys` makes keys of them.
 
@@ -95,7 +121,8 @@ def distances_by_product(
     """
     norms = references.square().sum(1, keepdim=True)
     unit = RESOLUTION * torch.exp2((scale + norms).log2().ceil())
-    return torch.cat([-2 * references / unit, 1 / unit, norms / unit + 0.5], 1) @ factor.T
+    out = None if space is None else space.distances[: len(references)]
+    return torch.mm(torch.cat([-2 * references / unit, 1 / unit, norms / unit + 0.5], 1), factor.T, out=out)
 
 
 def whole_keys(distances: Float64[Tensor, "references n"]) -> Int64[Tensor, "references n"]:
@@ -110,12 +137,19 @@ def distances_directly(
     return torch.cdist(references, factor[:, :-2], compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def nearest(keys: Int64[Tensor, " n"], ranks: int) -> Int64[Tensor, " ranks"]:
-    """Indices of the points of lowest keys, from the lowest on; of equal ones the lower index comes first."""
+def nearest(keys: Int64[Tensor, " n"], ranks: int, space: Workspace | None = None) -> Int64[Tensor, " ranks"]:
+    """Indices of the points of lowest keys, from the lowest on; of equal ones the lower index comes first.
+
+    Args:
+        keys: to sort by.
+        ranks: how many are wanted.
+        space: where to leave the answer, until the next call.
+    """
     candidates = _candidates(keys, ranks)
-    if candidates is None:
-        return torch.sort(keys, stable=True).indices[:ranks]  # one row at a time is sorted by radix
-    return candidates[torch.sort(keys[candidates], stable=True).indices[:ranks]]
+    if candidates is not None:
+        return candidates[torch.sort(keys[candidates], stable=True).indices[:ranks]]
+    out = None if space is None else (space.keys, space.order)
+    return torch.sort(keys, stable=True, out=out).indices[:ranks]  # one row at a time is sorted by radix
 
 
 def _candidates(keys: Int64[Tensor, " n"], ranks: int) -> Int64[Tensor, " candidates"] | None:
@@ -128,11 +162,22 @@ def _candidates(keys: Int64[Tensor, " n"], ranks: int) -> Int64[Tensor, " candid
     return found if len(found) >= ranks else None
 
 
-def orders(keys: Int64[Tensor, "references n"], ranks: int) -> Int64[Tensor, "references ranks"]:
-    """Indices of the nearest points of several references."""
+def orders(
+    keys: Int64[Tensor, "references n"], ranks: int, space: Workspace | None = None
+) -> Int64[Tensor, "references ranks"]:
+    """Indices of the nearest points of several references, or of one with a workspace."""
+    if len(keys) == 1:
+        return nearest(keys[0], ranks, space)[None]
     if keys.device.type == "cpu":
         return torch.stack([nearest(row, ranks) for row in keys])
     return torch.sort(keys, dim=1, stable=True).indices[:, :ranks]
+
+
+def too_close(keys: Int64[Tensor, "references n"], order: Int64[Tensor, "references ranks"]) -> Int64[Tensor, " close"]:
+    """References whose nearest points are so much closer than points usually are that rounding decides their order."""
+    few = min(NEAREST, order.shape[1]) - 1
+    largest = keys.gather(1, order[:, few : few + 1])[:, 0]
+    return (largest.view(torch.float64) < CLOSE).nonzero()[:, 0]
 
 
 def farthest(keys: Int64[Tensor, "references n"]) -> Int64[Tensor, " references"]:

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self, get_args
 import joblib
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from joblib.parallel import ThreadingBackend, get_active_backend
 from numpy.typing import NDArray
 from torch import Tensor
@@ -31,11 +31,13 @@ from fwshapley.valuation.distances import (
     MOST_DIRECT,
     NEVER,
     Metric,
+    Workspace,
     distances_by_product,
     distances_directly,
     farthest,
     orders,
     place,
+    too_close,
     whole_keys,
 )
 from fwshapley.valuation.inputs import check_labels, check_points
@@ -44,9 +46,9 @@ from fwshapley.version import __version__
 from fwshapley.weights import Semivalue, Shapley, check_semivalue
 
 SHARDS = 64
-SMALLEST_SHARD, LARGEST_SHARD = 64, 512
-BLOCK_BYTES = {"cpu": 2**26, "cuda": 2**29}
-"""Distances held at once, by each core or by the GPU."""
+SMALLEST_SHARD, LARGEST_SHARD = 128, 512
+BLOCK_BYTES, MOST_ROWS = {"cpu": 2**27, "cuda": 2**29}, {"cpu": 128, "cuda": 2**12}
+"""Distances held at once, by each core or by the GPU, and reference points that they may belong to."""
 
 
 def value_neighbours(
@@ -80,8 +82,8 @@ def value_neighbours(
         metric: "euclidean" or "cosine". Columns are not scaled: a column of large numbers counts most.
         tolerance: most that any value may be off, for speed: weightings of large coalitions depend on few neighbours.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        n_jobs: cores to use on a CPU; None is all of them, or what an active `joblib.parallel_config` says, which may
-            also spread the work over machines.
+        n_jobs: cores to use on a CPU; None is as many as an active `joblib.parallel_config` asks for, if that is more
+            than one, else all. Its backend may also spread the work over processes or machines.
         progress: show a progress bar when it takes long on a terminal.
 
     Returns:
@@ -121,7 +123,7 @@ def value_neighbours(
         held_out=held_out,
         tolerance=tolerance,
         scale=places.scale if points.size * len(other_labels) > MOST_DIRECT else None,
-        device=choose_device(device).type,
+        device=str(choose_device(device)),
     )
     shards = list(_shards(places.references, other_labels))
     with ProgressBar("valuing", len(other_labels), enabled=progress) as bar:
@@ -137,7 +139,7 @@ def value_neighbours(
         weights=several if isinstance(weights, (list, tuple)) else several[0],
         labels=torch.from_numpy(labels),
         classes=tuple(map(str, classes.tolist())),
-        error_bound=game.error_bound,
+        error_bound=_cut(game)[1],
         provenance={
             "method": f"{k} nearest neighbours, {utility}",
             "k": k,
@@ -184,7 +186,7 @@ class KNNValuator:
 
     def fit(self, x: Array, y: Array, reference: tuple[Array, Array] | None = None) -> Self:
         """Value the points of x by their use for reference points, or each by its use for the others."""
-        x_reference, y_reference = reference or (None, None)
+        x_reference, y_reference = (None, None) if reference is None else _check_pair(reference)
         options = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         self.result_ = value_neighbours(x, y, x_reference, y_reference, **options)
         return self
@@ -203,7 +205,7 @@ class _Game:
 
     Attributes:
         scale: of the points, for distances by products; None for distances by differences.
-        device: type of the device that values are computed on.
+        device: the device that values are computed on.
     """
 
     weights: tuple[Semivalue, ...]
@@ -215,11 +217,6 @@ class _Game:
     tolerance: float
     scale: float | None
     device: str
-
-    @property
-    def error_bound(self) -> float:
-        """Most that a value may be off."""
-        return _form(self).cut(self.tolerance)[1]
 
 
 class _Shard(NamedTuple):
@@ -239,6 +236,15 @@ class _Sums(NamedTuple):
     def plus(self, other: _Sums) -> _Sums:
         return _Sums(self.values + other.values, self.squares + other.squares)
 
+    def add(self, values: Float64[Tensor, "weights references n"]) -> None:
+        """Add values of some reference points, in place."""
+        if values.shape[1] == 1:
+            self.values.add_(values[:, 0])
+            self.squares.addcmul_(values[:, 0], values[:, 0])
+        else:
+            self.values.add_(values.sum(1))
+            self.squares.add_(values.square().sum(1))
+
 
 Task = partial[_Sums]
 """A shard's work, waiting for its shard."""
@@ -248,6 +254,12 @@ Task = partial[_Sums]
 def _form(game: _Game) -> ClosedForm:
     counts = torch.tensor(game.counts, device=game.device)
     return make_form(game.utility, game.weights, counts, game.k, held_out=game.held_out, ties=game.ties)
+
+
+@lru_cache(maxsize=2)
+def _cut(game: _Game) -> tuple[int, float]:
+    """Ranks that count, and most that a value may be off for it."""
+    return _form(game).cut(game.tolerance)
 
 
 def _shards(references: NDArray[np.float64], labels: NDArray[np.int64]) -> Iterator[_Shard]:
@@ -297,47 +309,83 @@ def _sum_shard(
     game: _Game, factor: NDArray[np.float64] | Tensor, labels: NDArray[np.int64] | Tensor, shard: _Shard
 ) -> _Sums:
     """Values of all points, summed over the reference points of a shard."""
-    if game.device == "cpu":
-        torch.set_num_threads(1)  # a task is the work of one core
     x, y = _tensor(factor, game.device), _tensor(labels, game.device)
     references, label = _tensor(shard.references, game.device), _tensor(shard.labels, game.device)
-    rows = max(BLOCK_BYTES[game.device] // (x.element_size() * len(x)), 1)
-    sums = x.new_zeros(2, len(game.weights), len(x))
+    fitting = max(BLOCK_BYTES[x.device.type] // (x.element_size() * len(x)), 1)
+    rows = min(1 << fitting.bit_length() - 1, MOST_ROWS[x.device.type])  # products like powers of two
+    space, together = None, rows
+    if game.device == "cpu":
+        torch.set_num_threads(1)  # a task is the work of one core, whose cache holds a row
+        space, together = Workspace.of(len(x), min(rows, len(label))), 1
+    sums = _Sums(x.new_zeros(len(game.weights), len(x)), x.new_zeros(len(game.weights), len(x)))
     for start in range(0, len(label), rows):
-        here = slice(start, start + rows)
-        block = references[here]
-        distances = distances_directly(block, x) if game.scale is None else distances_by_product(block, x, game.scale)
-        for values in _values(game, distances, y, label[here], shard.first + start):
-            sums[0] += values.sum(1)
-            sums[1] += values.square().sum(1)
-    return _Sums(*sums)
+        block = references[start : start + rows]
+        if game.scale is None:
+            distances = distances_directly(block, x)
+        else:
+            distances = distances_by_product(block, x, game.scale, space)
+        for row in range(0, len(block), together):
+            here = slice(row, row + together)
+            keys = distances[here].view(torch.int64) if game.scale is None else whole_keys(distances[here])
+            own = shard.first + start + torch.arange(len(block), device=x.device)[here]
+            order = _order(game, keys, own, (block[here], x), space)
+            sums.add(_values(_form(game), keys, order, y, label[start:][here], space=space))
+    return sums
+
+
+def _order(
+    game: _Game,
+    keys: Int64[Tensor, "references n"],
+    own: Int64[Tensor, " references"],
+    places: tuple[Tensor, Tensor],
+    space: Workspace | None,
+) -> Int64[Tensor, "references ranks"]:
+    """Order of the nearest points.
+
+    Args:
+        game: what is played.
+        keys: to sort by; changed in place where they prove too coarse, and where a point is its own reference.
+        own: index of each reference point.
+        places: of reference points and of points.
+        space: where to leave the order of one reference point.
+    """
+    ranks, each = _cut(game)[0], torch.arange(len(keys), device=keys.device)
+    if game.held_out:
+        keys[each, own] = NEVER
+    order = orders(keys, ranks, space)
+    again = each[:0] if game.scale is None else too_close(keys, order)
+    if len(again):
+        references, x = places
+        keys[again] = distances_directly(references[again], x).view(torch.int64)
+        if game.held_out:
+            keys[each, own] = NEVER
+        order = orders(keys, ranks, space)
+    return order
 
 
 def _values(
-    game: _Game, distances: Float64[Tensor, "references n"], y: Tensor, label: Tensor, first: int
-) -> Iterator[Float64[Tensor, "weights references n"]]:
-    """Values of all points, for one reference after another on a CPU, where a row fits a core's cache; else for all."""
-    form = _form(game)
-    ranks, _ = form.cut(game.tolerance)
-    together = 1 if game.device == "cpu" else len(distances)
-    for row, its_label in zip(range(0, len(distances), together), label.split(together), strict=True):
-        here = distances[row : row + together]
-        keys = here.view(torch.int64) if game.scale is None else whole_keys(here)
-        if game.held_out:
-            own = torch.arange(len(here), device=game.device)
-            keys[own, first + row + own] = NEVER
-        order = orders(keys, ranks)
-        far = y[order[:, -1] if ranks == form.n else farthest(keys)]
-        by_class = form.by_class(its_label, far)
-        by_rank = form.by_rank(y.expand(len(order), -1).gather(1, order), its_label)
-        where = order.expand(len(by_rank), -1, -1)
-        if by_class is None:
-            values = by_rank.new_zeros(*by_rank.shape[:2], len(y))
-        else:
-            values = by_class[..., y]
-            values[:, keys == NEVER] = 0
-            by_rank += values.gather(2, where)
-        yield values.scatter_(2, where, by_rank)
+    form: ClosedForm,
+    keys: Int64[Tensor, "references n"],
+    order: Int64[Tensor, "references ranks"],
+    y: Int64[Tensor, " n"],
+    label: Int64[Tensor, " references"],
+    *,
+    space: Workspace | None,
+) -> Float64[Tensor, "weights references n"]:
+    """Values of all points, for each reference point."""
+    ranks = order.shape[1]
+    found = None if space is None else space.labels[None, :ranks]
+    labels = torch.gather(y.expand(len(order), -1), 1, order, out=found)
+    far = labels[:, -1] if ranks == form.n else y[farthest(keys)]
+    by_class, by_rank = form.by_class(label, far), form.by_rank(labels, label)
+    where = order.expand(len(by_rank), -1, -1)
+    if by_class is None:
+        values = by_rank.new_zeros(*by_rank.shape[:2], len(y))
+    else:
+        values = by_class[..., y]
+        values[:, keys == NEVER] = 0
+        by_rank += values.gather(2, where)
+    return values.scatter_(2, where, by_rank)
 
 
 def _tensor(array: Tensor | NDArray[np.float64] | NDArray[np.int64], device: str) -> Tensor:
@@ -348,6 +396,12 @@ def _tensor(array: Tensor | NDArray[np.float64] | NDArray[np.int64], device: str
         return torch.from_numpy(array).to(device)
     with warnings.catch_warnings(action="ignore"):
         return torch.from_numpy(array).to(device)
+
+
+def _check_pair(reference: object) -> tuple[Array, Array]:
+    if not isinstance(reference, (tuple, list)) or len(reference) != 2:  # noqa: PLR2004 - a pair
+        raise ValueError("reference must be a pair, (points, labels), or None to value points by each other")
+    return reference[0], reference[1]
 
 
 def _check_weights(weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:

@@ -30,7 +30,8 @@ class Valuation:
     """Values of training points: the average change of the utility when a point joins others.
 
     A positive value says that a point helps to predict the reference points, one near 0 that it hardly matters, a
-    **negative one that it does harm**: points of the lowest values most often have a wrong label.
+    **negative one that it does harm**: points of the lowest values most often have a wrong label. Where small
+    coalitions count most (a large alpha), hardly a point does harm under the soft utility: there the order tells.
 
     Attributes:
         values: (n,), or (weights, n) for a list of weights.
@@ -69,7 +70,7 @@ class Valuation:
         return replace(self, values=self.values[row], stderr=self.stderr[row], weights=weights)
 
     def suspects(self, k: int | None = None) -> Int[Tensor, " k"]:
-        """Indices of the k points of lowest value, from the lowest on; by default all whose value is negative."""
+        """Indices of the k points of lowest value, from the lowest on; by default those of negative value, if any."""
         values = self._one().values
         order = values.argsort(stable=True)
         return order[: int((values < 0).sum()) if k is None else min(check_whole("k", k), len(order))]

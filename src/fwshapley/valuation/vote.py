@@ -31,12 +31,11 @@ def win_chances(
     but finite.
     """
     everyone = counts.sum(0)
-    unit = everyone.clamp(min=1)
+    unit = everyone.clamp(min=1) / size  # binomials in units of unit**m neither over- nor underflow
     is_label = torch.nn.functional.one_hot(label, len(counts)).T[..., None].bool()
     ours = torch.where(is_label, counts, 0).sum(0)
     won = torch.zeros_like(counts)
     for votes in range(1, size + 1):
-        # Binomials in units of everyone**m, so that none overflows.
         among, others = _binomials(ours, votes, unit), everyone - ours
         short = _binomials((ours - 1).clamp(min=0), votes - 1, unit)[votes - 1]
         if 2 * votes > size:  # no other class can keep up
@@ -48,7 +47,7 @@ def win_chances(
             won += torch.where(is_label, of_label, of_others)
         else:
             for tie, share in _tie_terms(is_label, votes, size, ties):
-                product, joined = _products(counts, tie, is_label, votes, size - votes)
+                product, joined = _products(counts, tie, is_label, votes, degree=size - votes, unit=unit)
                 won += share * torch.where(is_label, short * product, among[votes] * joined)
     return won / _binomials((everyone - 1).clamp(min=0), size - 1, unit)[size - 1].clamp(
         min=torch.finfo(won.dtype).tiny
@@ -56,10 +55,15 @@ def win_chances(
 
 
 def _products(
-    counts: Float[Tensor, "classes references ranks"], tie: Tensor, is_label: Tensor, votes: int, degree: int
+    counts: Float[Tensor, "classes references ranks"],
+    tie: Tensor,
+    is_label: Tensor,
+    votes: int,
+    *,
+    degree: int,
+    unit: Tensor,
 ) -> tuple[Float[Tensor, "references ranks"], Float[Tensor, "classes references ranks"]]:
     """Coefficient of z**degree in the product of the P_c, and of z**(degree-1) when one point of a class is given."""
-    unit = counts.sum(0).clamp(min=1)
     polynomial = _binomials(torch.where(is_label, 0, counts), votes, unit)  # 1 for the label, which is no factor
     polynomial[votes] = polynomial[votes] * tie
     given = _binomials((counts - 1).clamp(min=0), votes - 1, unit)
