@@ -134,8 +134,8 @@ Leave-one-out, done right, is not 0 for any point that is among the K nearest of
 
 ## What a valuation costs
 
-Points around ten class centres, K = 5. Every row is a process of its own; its peak memory includes Python, torch and
-the points themselves.
+Points around ten class centres, K = 5. Every row is a process of its own; its peak memory is that of all processes it
+starts, with Python, libraries and the points themselves.
 
 {valuation_speed}
 
@@ -315,7 +315,12 @@ def valuation_table(found: dict[str, Any]) -> str:
     return table(
         ["", "points x references, columns", "seconds", "peak memory"],
         [
-            [what_was_run(row), f"{row['n']:,} x {row['m']:,}, {row['d']}", f"{row['seconds']:.2f}", memory(row)]
+            [
+                what_was_run(row),
+                f"{row['n']:,} x {row['m']:,}, {row['d']}",
+                f"{row['seconds']:.2f}",
+                f"{row['peak_mb'] / 1024:.2f} GB",
+            ]
             for row in (*found["compared"], *found["large"], *found["gpu"])
         ],
     )
@@ -339,12 +344,6 @@ def what_was_run(row: dict[str, Any]) -> str:
     return f"{weights}{', vote' * (row.get('utility') == 'vote')}{', ' + row['gpu'] if 'gpu' in row else ''}"
 
 
-def memory(row: dict[str, Any]) -> str:
-    """Peak memory of a process and, beside it, of the largest of those it started."""
-    children = row.get("peak_child_mb", 0)
-    return f"{row['peak_mb'] / 1024:.2f} GB" + (f" + {children / 1024:.2f}" if children else "")
-
-
 def valuation_ratios(found: dict[str, Any]) -> str:
     """How ours compares, in one run."""
     rows = {what_was_run(row): row for row in found["compared"]}
@@ -357,7 +356,7 @@ def valuation_ratios(found: dict[str, Any]) -> str:
     peers = [row for row in rows.values() if row["method"] == "pydvl"]
     compared = "".join(
         f" pyDVL takes {row['seconds'] / ours['seconds']:.0f} times as long, and "
-        f"{(row['peak_mb'] + row['peak_child_mb']) / ours['peak_mb']:.1f} times the memory."
+        f"{row['peak_mb'] / ours['peak_mb']:.1f} times the memory."
         for row in peers
     )
     vote = next(row for row in found["large"] if row.get("utility") == "vote")
