@@ -45,6 +45,8 @@ K, SHARE, COMPONENTS = 5, 0.1, 64
 POINTS, REFERENCES, TREES, SEEDS = 10_000, 2_000, 100, (0, 1, 2)
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.Banzhaf(), fw.LeaveOneOut())
 
+TITLES = {"fashion_mnist": "Fashion-MNIST", "cifar10_jpeg95": "CIFAR-10"}
+
 Result = TypeVar("Result")
 
 
@@ -176,7 +178,7 @@ def draw(tables: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Any: 
             axes.errorbar(names, [np.mean(each) for each in scores], spread, marker="o", color=colour, label=kind)
         for peer, style in (("Data-OOB", ":"), ("cleanlab self-confidence, logistic regression", "--")):
             axes.axhline(float(np.mean(rows[peer]["auroc"])), color="grey", linestyle=style, label=peer)
-        axes.set_title(title, fontsize="medium")
+        axes.set_title(TITLES.get(title, title), fontsize="medium")
         axes.set_ylabel("AUROC of finding wrong labels")
         axes.tick_params(axis="x", rotation=60)
         axes.spines[["top", "right"]].set_visible(False)

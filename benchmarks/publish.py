@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fwshapley.files import written_whole
+from label_noise import TITLES
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -127,8 +128,8 @@ reference": by each other, wrong labels included. All nearest-neighbour values o
 
 ![AUROC by weighting](figures/label_noise.png)
 
-Leave-one-out, done right, is not 0 for any point that is among the K nearest of a reference point, and
-{leave_one_out}. (Of the values that the FW-Shapley authors published for this baseline, at most one is not 0.)
+Leave-one-out, done right, counts every point that is among the K nearest of some reference point. {leave_one_out}.
+(Of the values that the FW-Shapley authors published for this baseline, at most one is not 0.)
 
 {noise_provenance}
 
@@ -286,7 +287,7 @@ def speed_table(documents: list[dict[str, Any]]) -> str:
 def noise_table(found: dict[str, Any]) -> str:
     """Detection by method and data set."""
     rows = []
-    for method in next(iter(found["tables"].values())):
+    for method in sorted(next(iter(found["tables"].values())), key=place_of_method):
         cells = [
             cell
             for by_method in found["tables"].values()
@@ -297,17 +298,25 @@ def noise_table(found: dict[str, Any]) -> str:
             )
         ]
         rows.append([method, *cells])
-    header = [f"{name}: {what}" for name in found["tables"] for what in ("AUROC", "at 10 % / 20 %", "time")]
+    header = [f"{TITLES[name]}: {what}" for name in found["tables"] for what in ("AUROC", "at 10 % / 20 %", "time")]
     return table(["", *header], rows)
+
+
+def place_of_method(method: str) -> tuple[bool, bool, float]:
+    """Place in the table: by kind of reference, weightings from small coalitions to large, then the others."""
+    weights = re.match(r"Shapley|Beta\([\d.]+, [\d.]+\)", method)
+    ours = "reference" in method
+    return not ours, "no reference" in method, emphasis(weights[0]) if weights else float("inf")
 
 
 def leave_one_out_text(found: dict[str, Any]) -> str:
     """How leave-one-out compares with Shapley on each data set."""
-    return "; ".join(
-        f"its AUROC is {mean(rows['leave-one-out, clean reference']['auroc']):.3f} beside "
-        f"{mean(rows['Shapley, clean reference']['auroc']):.3f} for Shapley on {name}"
+    compared = [
+        f"{mean(rows['leave-one-out, clean reference']['auroc']):.3f} beside "
+        f"{mean(rows['Shapley, clean reference']['auroc']):.3f} for Shapley on {TITLES[name]}"
         for name, rows in found["tables"].items()
-    )
+    ]
+    return f"Its AUROC is {' and '.join(compared)}"
 
 
 def valuation_table(found: dict[str, Any]) -> str:
@@ -463,7 +472,7 @@ def readme_cifar(agreement: dict[str, Any]) -> str:
 def readme_noise(noise: dict[str, Any], speed: dict[str, Any]) -> str:
     """What the first page says of wrong labels."""
     found = [
-        f"{name} {mean(rows['Shapley, clean reference']['auroc']):.3f} "
+        f"{mean(rows['Shapley, clean reference']['auroc']):.3f} on {TITLES[name]} "
         f"({mean(rows['Shapley, no reference']['auroc']):.3f} without clean reference points)"
         for name, rows in noise["results"]["tables"].items()
     ]

@@ -244,6 +244,8 @@ def draw(growth: dict[str, list[dict[str, Any]]]) -> Any:  # noqa: ANN401 - matp
         sizes, seconds = [row[name] for row in rows], [row["seconds"] for row in rows]
         axes.loglog(sizes, seconds, "o-", color=COLOURS[0], label="measured")
         axes.loglog(sizes, [seconds[-1] * size / sizes[-1] for size in sizes], "--", color="grey", label="linear")
+        axes.set_xticks(sizes[::2], [f"{size:,}" for size in sizes[::2]])
+        axes.minorticks_off()
         axes.set_xlabel(what)
         axes.set_ylabel("seconds")
         axes.spines[["top", "right"]].set_visible(False)
