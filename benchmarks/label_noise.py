@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 
 
 class Images(NamedTuple):
-    """Features of images, and their classes, before and after some were flipped."""
+    """Features of images, their classes of which some were flipped, and those of reference images."""
 
     x: NDArray[np.float32]
     y: NDArray[np.int64]

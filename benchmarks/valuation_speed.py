@@ -116,7 +116,7 @@ def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def on_gpu() -> dict[str, Any]:
-    """SVHN's size, after a warm-up, with what a plain product takes beside it."""
+    """SVHN's size, several times; the first is a warm-up."""
     import torch  # noqa: PLC0415 - as in `measure`
 
     import fwshapley as fw  # noqa: PLC0415 - as in `measure`
@@ -181,7 +181,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
 def points(
     n: int, m: int, d: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-    """Draw points around class centres, half a deviation apart in each column: n to value, m for reference."""
+    """Draw points around class centres, which have half a deviation in each column: n to value, m for reference."""
     generator = np.random.default_rng(0)
     centres = generator.standard_normal((CLASSES, d), dtype=np.float32) / 2
     y = generator.integers(0, CLASSES, n + m)

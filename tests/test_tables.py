@@ -292,7 +292,7 @@ def test_a_file_that_is_none_is_explained(tmp_path: Path, write: Write) -> None:
 @pytest.mark.parametrize(
     ("arrays", "complaint"),
     [
-        ({"x": np.zeros((3, 2))}, "must have arrays x and y or features and labels; it has x$"),
+        ({"x": np.zeros((3, 2))}, "must have arrays x and y or X and y or features and labels; it has x$"),
         ({"x": np.zeros((3, 2)), "y": np.zeros(2)}, r"a label per row: x has shape \(3, 2\), y \(2,\)"),
         ({"x": np.array([["a"]]), "y": np.zeros(1)}, "x of .* must be numbers"),
         ({"x": np.array([[None]]), "y": np.zeros(1)}, "damaged, or not an .npz file of plain arrays"),
@@ -330,3 +330,29 @@ def test_numbers_that_have_no_scale_are_left_out(write: Write) -> None:
 def test_lists_and_texts_stay_short() -> None:
     assert listed("abc", most=2) == "a, b and 1 more"
     assert shortened("\x1b[31m" + "x" * 60) == " [31m" + "x" * 34 + "…"
+
+
+def test_texts_are_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "ids.csv"
+    lines = [
+        f"{9007199254740993 + row},0{8654 + row},{'None' if row % 2 else 'NA'},{row},00{row % 2}" for row in range(8)
+    ]
+    path.write_text("id,code,text,x,label\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    texts = read_table(path, "label").texts()
+    assert [",".join(row) for row in texts.to_numpy().tolist()] == lines
+
+
+@pytest.mark.parametrize(("name", "left_out"), [("Unnamed: 0", True), ("customer_id", True), ("width", False)])
+def test_a_column_that_numbers_the_rows_by_its_name_is_left_out(name: str, left_out: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a parameter
+    numbers = np.random.default_rng(0).permutation(100)[:30]
+    frame = pd.DataFrame({name: numbers, "x": np.linspace(0, 1, 30), "label": ["a", "b"] * 15})
+    frame.to_csv(tmp_path / "some.csv", index=False)
+    notes = read_table(tmp_path / "some.csv", "label").notes
+    assert any(note == f"Left out: {name} (it numbers the rows)" for note in notes) == left_out
+
+
+def test_a_class_that_the_reference_lacks_is_noted(tmp_path: Path) -> None:
+    for name, labels in (("all", ["a", "b", "c"]), ("some", ["a", "b", "a"])):
+        pd.DataFrame({"x": [0.0, 1.0, 2.5], "label": labels}).to_csv(tmp_path / f"{name}.csv", index=False)
+    reference = read_table(tmp_path / "all.csv", "label").read_reference(tmp_path / "some.csv")
+    assert reference.notes[-1].startswith("some.csv: no row of c: rows of all.csv with that label")

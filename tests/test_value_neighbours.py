@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -557,3 +558,13 @@ def test_clusters_may_be_far_apart(gap: float, monkeypatch: pytest.MonkeyPatch) 
 def test_a_reference_is_a_pair(reference: Any) -> None:  # noqa: ANN401 - what is wrong
     with pytest.raises(ValueError, match="reference must be a pair"):
         fw.KNNValuator(progress=False).fit(SMALL.x, SMALL.y, reference)
+
+
+def test_a_valuator_can_be_cloned_and_changed() -> None:
+    valuator = fw.KNNValuator(3, weights=SEVERAL, utility="vote", progress=False).fit(SMALL.x, SMALL.y)
+    same = clone(valuator)
+    assert same.get_params() == valuator.get_params()
+    assert not hasattr(same, "result_")
+    assert same.set_params(k=2).k == 2
+    with pytest.raises(ValueError, match="there is no colour to set; there are k, weights"):
+        same.set_params(colour="red")

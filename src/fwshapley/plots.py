@@ -125,7 +125,7 @@ def plot_values(several: Sequence[tuple[str, Float[Tensor, " n"], Float[Tensor, 
             if right <= 0:
                 bar.set_color(COLOURS[1])
         histogram.set_yscale("log" if counts.max() > LOPSIDED * max(float(np.median(counts)), 1) else "linear")
-        _label(histogram, f"{name}: harmful points left of 0", "value", "points")
+        _label(histogram, f"{name}: {int((values < 0).sum()):,} of {len(values):,} points below 0", "value", "points")
         histogram.axvline(0, color="grey", linewidth=0.8)
         order = values.argsort()
         place = np.arange(1, len(values) + 1)

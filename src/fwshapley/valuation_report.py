@@ -33,6 +33,9 @@ RANKING, VALUES, REPORT = "ranking.csv", "valuation.safetensors", "report.html"
 DIGITS = 3
 """Digits of the largest value of a table; all others have as many decimals."""
 
+MOST_ASKED = 1000
+"""Rows of negative value whose neighbours are asked, each at the cost of a look at the whole table."""
+
 HEADINGS = ("rank", "row", "label", "neighbours say", "votes", "value ± standard error")
 
 
@@ -46,6 +49,7 @@ class Findings:
         valuation: of the rows of the table.
         suspects: indices of the rows of lowest value, from the lowest on.
         suggestions: labels that their neighbours suggest.
+        top: how many of them to show.
     """
 
     table: Table
@@ -53,6 +57,7 @@ class Findings:
     valuation: Valuation
     suspects: Int64[Tensor, " suspects"]
     suggestions: Suggestions
+    top: int
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -72,6 +77,8 @@ class Findings:
             f"{self.valuation.weights} for {how['k']} nearest neighbours, utility {how['utility']}, "
             f"{how['metric']} distance."
         )
+        if not negative:
+            return [what, "No row is of negative value: under this weighting the order tells, not the sign."]
         harmful = f"{counted(negative, 'row')} ({negative / len(table):.0%})"
         return [what, f"Of negative value, so harmful to the prediction of others: {harmful}."]
 
@@ -87,8 +94,9 @@ def value_table(
     top: int,
     jobs: int | None,
 ) -> Findings:
-    """Value the rows of a table, and ask the neighbours of the `top` most suspicious ones for a better label.
+    """Value the rows of a table, and ask the neighbours of the most suspicious ones for a better label.
 
+    These are the `top` rows of lowest value that are shown, and all others of negative value, up to some number.
     Arguments are those of `value_neighbours`.
     """
     for each in (table, reference):
@@ -106,9 +114,10 @@ def value_table(
         "rows_left_out": np.setdiff1d(np.arange(first, last), table.rows).tolist(),
     }
     valuation = replace(valuation, classes=table.classes.names, provenance={**valuation.provenance, **origin})
-    suspects, others = valuation.suspects(top), min(k, len(table) - 1)
+    negative = int((valuation.values < 0).sum())
+    suspects, others = valuation.suspects(max(top, min(negative, MOST_ASKED))), min(k, len(table) - 1)
     suggestions = suggest_labels(table.x, table.y, suspects, k=others, metric=metric)
-    return Findings(table, reference, valuation, suspects, suggestions)
+    return Findings(table, reference, valuation, suspects, suggestions, top)
 
 
 def _check_directions(table: Table) -> None:
@@ -123,7 +132,7 @@ def _check_directions(table: Table) -> None:
 def rank_rows(findings: Findings) -> pd.DataFrame:
     """Return all rows from the most suspicious on: rank, row, label, suggestion, value, then the file's own columns.
 
-    A column of the file that has one of our names is marked as the file's.
+    Labels and columns are as they are written in the file; a column that has one of our names is marked as the file's.
     """
     table, valuation = findings.table, findings.valuation
     ours = valuation.to_dataframe()
@@ -131,8 +140,11 @@ def rank_rows(findings: Findings) -> pd.DataFrame:
     ours["suggested"] = pd.Series(
         _names(findings, findings.suggestions.labels), index=findings.suspects.numpy(), dtype=object
     )
+    theirs = pd.DataFrame(index=ours.index)
+    if table.is_spreadsheet:
+        theirs = table.texts().reset_index(drop=True)
+        ours["label"] = theirs.pop(table.label)
     ours = ours[["rank", "row", "label", "suggested", "value", "stderr"]]
-    theirs = table.features.reset_index(drop=True) if table.is_spreadsheet else pd.DataFrame(index=ours.index)
     theirs = theirs.rename(columns={name: f"{name} ({table.path.name})" for name in ours.columns})
     return pd.concat([ours, theirs], axis=1).sort_values("rank")
 
@@ -226,15 +238,15 @@ def _names(findings: Findings, labels: Int64[Tensor, " points"]) -> list[str]:
 
 def _suspect_cells(findings: Findings) -> list[list[str]]:
     """Cells of the table of suspects, under `HEADINGS`."""
-    valuation, suspects = findings.valuation, findings.suspects
+    valuation, suspects = findings.valuation, findings.suspects[: findings.top]
     values, stderr = valuation.values[suspects], valuation.stderr[suspects]
     decimals, asked = _decimals(values), min(valuation.provenance["k"], len(valuation) - 1)
     columns: list[Sequence[str]] = [
         [str(rank) for rank in range(1, len(suspects) + 1)],
         [str(row) for row in findings.table.rows[suspects.numpy()]],
         list(map(shortened, _names(findings, valuation.labels[suspects]))),
-        list(map(shortened, _names(findings, findings.suggestions.labels))),
-        [f"{votes} of {asked}" for votes in findings.suggestions.votes.tolist()],
+        list(map(shortened, _names(findings, findings.suggestions.labels[: findings.top]))),
+        [f"{votes} of {asked}" for votes in findings.suggestions.votes[: findings.top].tolist()],
         [f"{value:.{decimals}f} ± {error:.{decimals}f}" for value, error in zip(values, stderr, strict=True)],
     ]
     return [list(cells) for cells in zip(*columns, strict=True)]

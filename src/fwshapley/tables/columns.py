@@ -7,6 +7,7 @@ too, so that a column counts the same whatever it holds.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ MOSTLY = 0.9
 
 FEWEST_TO_COUNT = 20
 """Rows from which on whole numbers in order are taken for a count of the rows."""
+
+ROW_NAMES = re.compile(r"(unnamed: \d+|index|row|nr|(.*[ _-])?id)", re.IGNORECASE)
+"""What people and pandas call a column that numbers the rows."""
 
 FEW = 100
 EPOCH, DAY = pd.Timestamp(0, tz="UTC"), pd.Timedelta(days=1)
@@ -140,7 +144,7 @@ def _understand_numbers(name: str, numbers: NDArray[np.float64], *, dates: bool,
         return LeftOut(name, "it holds no finite number")
     if scale and there.min() == there.max():
         return LeftOut(name, "it is the same in every row")
-    if not dates and len(there) == len(numbers) and _counts_rows(numbers):
+    if not dates and len(there) == len(numbers) and _counts_rows(name, numbers):
         return LeftOut(name, "it numbers the rows")
     median = float(np.median(there))
     if not scale:
@@ -165,13 +169,15 @@ def _understand_categories(name: str, texts: pd.Series) -> Categories | LeftOut:
     return Categories(name, tuple(categories), missing=len(there) < len(texts))
 
 
-def _counts_rows(numbers: NDArray[np.float64]) -> bool:
-    """Whether numbers are those of the rows, with gaps where rows were taken out, or shuffled."""
+def _counts_rows(name: str, numbers: NDArray[np.float64]) -> bool:
+    """Whether numbers are those of the rows: by their name and all different, in order, or shuffled without a gap."""
     if len(numbers) < FEWEST_TO_COUNT or (numbers != np.round(numbers)).any():
         return False
     steps = np.diff(numbers)
     in_order = bool((steps > 0).all() or (steps < 0).all())
-    return in_order or bool(np.ptp(numbers) == len(numbers) - 1 and (np.diff(np.sort(numbers)) == 1).all())
+    different = bool((np.diff(np.sort(numbers)) > 0).all())
+    named = ROW_NAMES.fullmatch(name) is not None
+    return in_order or (different and (named or bool(np.ptp(numbers) == len(numbers) - 1)))
 
 
 def _read_numbers(column: pd.Series) -> NDArray[np.float64] | None:

@@ -19,7 +19,7 @@ from fwshapley.tables.wording import closest, counted, listed
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
-ARRAYS = (("x", "y"), ("features", "labels"))
+ARRAYS = (("x", "y"), ("X", "y"), ("features", "labels"))
 """Names of features and labels in an .npz file."""
 
 FOREIGN = {".xlsx", ".xls", ".ods", ".parquet", ".feather", ".json", ".jsonl", ".pkl", ".npy", ".h5", ".sav", ".dta"}
@@ -85,6 +85,25 @@ def read_sheet(path: Path, label: str | None, encoding: str = "utf-8", as_text: 
     except ParserError as error:
         reason = " ".join(str(error).removeprefix("Error tokenizing data. C error: ").split())
         raise ValueError(f"{path} is malformed: {reason}") from error
+
+
+def read_texts(path: Path, encoding: str = "utf-8") -> pd.DataFrame:
+    """Return all entries of a .csv file exactly as they are written, indexed by row as `read_sheet` does."""
+    encoding = _check_encoding(encoding)
+    separator, names = _read_header(path, encoding)
+    frame = pd.read_csv(
+        path,
+        sep=separator,
+        encoding=encoding,
+        names=names,
+        header=0,
+        index_col=False,
+        dtype=str,
+        na_filter=False,
+        skip_blank_lines=False,
+    )
+    frame.index = pd.RangeIndex(FIRST_ROW, FIRST_ROW + len(frame))
+    return frame
 
 
 def _read_csv(path: Path, label: str | None, encoding: str, as_text: Collection[str]) -> Sheet:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fwshapley.tables.columns import Categories, Flaws, LeftOut, Numbers, understand
 from fwshapley.tables.labels import Classes, find_classes
-from fwshapley.tables.reading import Sheet, check_column, read_sheet
+from fwshapley.tables.reading import Sheet, check_column, read_sheet, read_texts
 from fwshapley.tables.wording import counted, listed
 
 Column = Numbers | Categories
@@ -29,9 +29,10 @@ class Table:
         y: place of each label among the classes.
         classes: what the labels may be, in order.
         rows: where each row is in the file, as a spreadsheet counts (the header is row 1); from 0 for an .npz file.
-        features: the columns of the file other than the labels, as they are.
+        features: the columns of the file other than the labels, as pandas reads them.
         notes: what was done, in short sentences.
         columns: how each column that is used became coordinates.
+        encoding: of the file.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class Table:
     features: pd.DataFrame
     notes: tuple[str, ...]
     columns: tuple[Column, ...]
+    encoding: str = "utf-8"
 
     def __len__(self) -> int:
         return len(self.y)
@@ -51,6 +53,10 @@ class Table:
     def is_spreadsheet(self) -> bool:
         """Whether people read the file in rows and columns; otherwise it holds arrays."""
         return self.path.suffix.lower() != ".npz"
+
+    def texts(self) -> pd.DataFrame:
+        """Read the rows of a spreadsheet again, all entries exactly as they are written."""
+        return read_texts(self.path, self.encoding).loc[self.rows]
 
     def read_reference(self, path: Path, *, encoding: str = "utf-8") -> Table:
         """Read another table of the same columns and classes, and turn it into numbers as this one was.
@@ -79,9 +85,14 @@ class Table:
                 "can be of use for those, so drop these rows, or mend their labels"
             )
         x, more = _encode(path, sheet.frame, self.columns, self.path.name)
+        without = [name for place, name in enumerate(self.classes.names) if place not in set(y.tolist())]
+        if without:
+            more.append(
+                f"no row of {listed(without)}: rows of {self.path.name} with that label can only seem to do harm"
+            )
         notes = [f"{path.name}: {note}" for note in (*notes, *more)]
         rows = sheet.frame.index.to_numpy(np.int64)
-        return Table(path, self.label, x, y, self.classes, rows, sheet.frame, tuple(notes), self.columns)
+        return Table(path, self.label, x, y, self.classes, rows, sheet.frame, tuple(notes), self.columns, encoding)
 
 
 def read_table(
@@ -128,6 +139,7 @@ def read_table(
         features=sheet.frame,
         notes=tuple(note[:1].upper() + note[1:] for note in (*notes, *more)),
         columns=columns,
+        encoding=encoding,
     )
 
 
@@ -197,9 +209,10 @@ def _about_columns(columns: Sequence[Column], *, scale: bool) -> list[str]:
     if dates:
         notes.append(f"{counted(len(dates), 'column')} of dates turned into days, {how}: {listed(dates)}")
     if categories:
+        apart = "are as far apart as two typical rows in a standardised column" if scale else "are the root of 2 apart"
         notes.append(
             f"{counted(len(categories), 'column')} of categories turned into a 0 or 1 for each, so that different ones "
-            f"are as far apart as two typical rows in a standardised column: {listed(categories)}"
+            f"{apart}: {listed(categories)}"
         )
     return notes
 

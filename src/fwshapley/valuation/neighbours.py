@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple, Self, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import joblib
 import numpy as np
@@ -72,7 +72,8 @@ def value_neighbours(
     Args:
         x: features of the training points, (n, ...).
         y: their labels: numbers or text.
-        x_reference: points to be predicted; None values each training point by how it serves the others.
+        x_reference: points to be predicted, of every class: those of a class that is missing can only seem to do harm.
+            None values each training point by how it serves the others.
         y_reference: their labels.
         k: neighbours that decide.
         weights: a semivalue, or several, which share all distances and sorts; None is Shapley.
@@ -187,8 +188,22 @@ class KNNValuator:
     def fit(self, x: Array, y: Array, reference: tuple[Array, Array] | None = None) -> Self:
         """Value the points of x by their use for reference points, or each by its use for the others."""
         x_reference, y_reference = (None, None) if reference is None else _check_pair(reference)
-        options = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        self.result_ = value_neighbours(x, y, x_reference, y_reference, **options)
+        self.result_ = value_neighbours(x, y, x_reference, y_reference, **self.get_params())
+        return self
+
+    def get_params(self, *, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments it was made with, as scikit-learn's `clone` asks for them."""
+        del deep  # none of them has arguments of its own
+        return {name: value for name, value in vars(self).items() if not name.endswith("_")}
+
+    def set_params(self, **changes: Any) -> Self:  # noqa: ANN401 - of any argument
+        """Change some arguments."""
+        unknown = changes.keys() - self.get_params().keys()
+        if unknown:
+            raise ValueError(
+                f"there is no {', '.join(sorted(unknown))} to set; there are {', '.join(self.get_params())}"
+            )
+        vars(self).update(changes)
         return self
 
     @property

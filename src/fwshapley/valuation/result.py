@@ -76,7 +76,7 @@ class Valuation:
         return order[: int((values < 0).sum()) if k is None else min(check_whole("k", k), len(order))]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a table with a row per point: value, standard error, label, rank (1 is the most suspicious)."""
+        """Return a table with a row per point: label (as text), value, standard error, rank (1 the most suspicious)."""
         names = [""]
         if isinstance(self.weights, list):
             alike = Counter(map(str, self.weights))
