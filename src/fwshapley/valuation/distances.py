@@ -19,8 +19,8 @@ MOST_DIRECT = 2**28
 RESOLUTION = 2.0**-45
 """What products leave: squared distances are compared to this share of the squared norms of reference and points."""
 
-NEVER = torch.iinfo(torch.int64).max
-"""Key of a point that is out of the question."""
+NEVER = 0x7FF0000000000000
+"""Key of a point that is out of the question: the bits of infinity, which a float can hold, as padding asks for."""
 
 CLOSE = 2.0**20
 """Units up to which the nearest points are too close to tell apart by products."""
