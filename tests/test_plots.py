@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fwshapley as fw
-from fwshapley.plots import MOST_BARS, plot_bars, plot_heat_maps, plot_weights
+from fwshapley.plots import COLOURS, MOST_BARS, plot_bars, plot_gallery, plot_heat_maps, plot_weights
 
 
 def test_weights_plot_draws_what_the_semivalues_say() -> None:
@@ -66,3 +66,9 @@ def test_bars_are_the_largest_values_with_the_largest_on_top() -> None:
 def test_few_players_are_all_shown() -> None:
     figure = plot_bars(torch.tensor([[[1.0, -2.0]]]), ["age", "income"], labels=["x"], titles=["a"])
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["age", "income"]
+
+
+def test_a_gallery_marks_some_images() -> None:
+    figure = plot_gallery(torch.rand(3, 1, 4, 4), ["a", "b", "c"], [True, False, True], columns=2)
+    assert [cell.get_title() for cell in figure.axes] == ["a", "b", "c", ""]
+    assert [cell.title.get_color() for cell in figure.axes[:3]] == [COLOURS[1], "black", COLOURS[1]]

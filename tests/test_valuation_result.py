@@ -230,7 +230,8 @@ def test_a_plot_has_a_histogram_and_a_curve_per_weighting() -> None:
     figure = STACKED.plot()
     assert isinstance(figure, Figure)
     axes = np.array(figure.axes).reshape(3, 2)
-    titles = [f"{weights}: harmful points left of 0" for weights in SEVERAL]
+    below = (STACKED.values < 0).sum(1).tolist()
+    titles = [f"{weights}: {number} of 6 points below 0" for weights, number in zip(SEVERAL, below, strict=True)]
     assert [cell.get_title() for cell in axes[:, 0]] == titles
     for row, (histogram, ranked) in enumerate(axes):
         assert sum(bar.get_height() for bar in histogram.patches) == 6
