@@ -16,6 +16,7 @@ from torch import Tensor  # noqa: E402
 
 from fwshapley import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley  # noqa: E402
 from fwshapley.games import FunctionGame  # noqa: E402
+from fwshapley.games.neighbours import Ties, Utility  # noqa: E402
 
 torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
@@ -69,3 +70,12 @@ def smooth_game() -> Callable[..., FunctionGame]:
         return FunctionGame(worth, n_players=n)
 
     return make
+
+
+UTILITIES: list[tuple[Utility, Ties]] = [
+    ("soft", "lowest"),
+    ("normalised", "lowest"),
+    ("vote", "lowest"),
+    ("vote", "shared"),
+]
+every_utility = pytest.mark.parametrize(("utility", "ties"), UTILITIES, ids=map("-".join, UTILITIES))

@@ -13,20 +13,12 @@ from scipy.stats import binom
 from torch import Tensor
 from torch.testing import assert_close
 
-from conftest import SEMIVALUES
+from conftest import SEMIVALUES, every_utility
 from fwshapley import Banzhaf, Beta, LeaveOneOut, Semivalue, Shapley, exact_values, permutation_values
 from fwshapley.games import NeighbourGame
 from fwshapley.games.neighbours import Ties, Utility
 from fwshapley.valuation.closed_forms import ClosedForm, make_form
 from fwshapley.valuation.vote import win_chances
-
-UTILITIES: list[tuple[Utility, Ties]] = [
-    ("soft", "lowest"),
-    ("normalised", "lowest"),
-    ("vote", "lowest"),
-    ("vote", "shared"),
-]
-every_utility = pytest.mark.parametrize(("utility", "ties"), UTILITIES, ids=map("-".join, UTILITIES))
 
 
 def semivalues(n: int) -> list[Semivalue]:

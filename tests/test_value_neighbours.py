@@ -21,19 +21,12 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import fwshapley as fw
-from conftest import SEMIVALUES
+from conftest import SEMIVALUES, every_utility
 from fwshapley.games import NeighbourGame
 from fwshapley.games.neighbours import Ties, Utility
-from fwshapley.valuation import distances, neighbours
+from fwshapley.valuation import distances, neighbours, shards
 
 value = partial(fw.value_neighbours, progress=False, n_jobs=1)
-UTILITIES: list[tuple[Utility, Ties]] = [
-    ("soft", "lowest"),
-    ("normalised", "lowest"),
-    ("vote", "lowest"),
-    ("vote", "shared"),
-]
-every_utility = pytest.mark.parametrize(("utility", "ties"), UTILITIES, ids=map("-".join, UTILITIES))
 SEVERAL = [fw.Shapley(), fw.Beta(alpha=4, beta=1), fw.Banzhaf(0.2), fw.LeaveOneOut()]
 
 
@@ -102,15 +95,15 @@ def test_distances_by_products_give_the_same_values(
         directly = value(*given, weights=SEVERAL, k=3, utility=utility, ties=ties)
         with monkeypatch.context() as context:
             context.setattr(neighbours, "MOST_DIRECT", 0)
-            context.setattr(neighbours, "distances_directly", None)
+            context.setattr(shards, "distances_directly", None)
             by_products = value(*given, weights=SEVERAL, k=3, utility=utility, ties=ties)
         assert_close(by_products.values, directly.values, rtol=0, atol=1e-14)
 
 
 def test_blocks_of_any_size_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [value(*given, weights=SEVERAL, k=3, utility="vote") for given in (MEDIUM.all, MEDIUM.all[:2])]
-    monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 5 * 8 * 30)
-    monkeypatch.setattr(neighbours, "SMALLEST_SHARD", 7)
+    monkeypatch.setitem(shards.BLOCK_BYTES, "cpu", 5 * 8 * 30)
+    monkeypatch.setattr(shards, "SMALLEST_SHARD", 7)
     blocks = [value(*given, weights=SEVERAL, k=3, utility="vote") for given in (MEDIUM.all, MEDIUM.all[:2])]
     for one, other in zip(whole, blocks, strict=True):
         assert_close(one.values, other.values, rtol=0, atol=1e-14)
@@ -276,7 +269,7 @@ def test_torch_keeps_its_threads(backend: str, n_jobs: int, monkeypatch: pytest.
     def fail(*_: object) -> Tensor:
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(neighbours, "orders", fail)
+    monkeypatch.setattr(shards, "orders", fail)
     with joblib.parallel_config(backend, n_jobs=n_jobs), pytest.raises(RuntimeError, match="out of order"):
         find()
     assert torch.get_num_threads() == 3

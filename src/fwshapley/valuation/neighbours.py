@@ -1,54 +1,24 @@
-"""What each training point is worth to its nearest neighbours' predictions: exact, for every weighting, streamed.
-
-Each reference point is a game of its own, whose values have a closed form; values are means over reference points.
-References are worked on in shards of a fixed size, added up in order, so that results do not depend on the number of
-cores, and shards may run anywhere joblib can reach.
-"""
+"""What each training point is worth to its nearest neighbours' predictions: exact, for every weighting."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, NamedTuple, Self, get_args
+from collections.abc import Sequence
+from typing import Any, Self, get_args
 
-import joblib
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
-from joblib.parallel import ThreadingBackend, get_active_backend
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley.checks import Array, check_choice, check_real, check_whole
 from fwshapley.games.neighbours import Ties, Utility
 from fwshapley.inputs import choose_device
 from fwshapley.progress import ProgressBar
-from fwshapley.valuation.closed_forms import ClosedForm, make_form
-from fwshapley.valuation.distances import (
-    MOST_DIRECT,
-    NEVER,
-    Metric,
-    Workspace,
-    distances_by_product,
-    distances_directly,
-    farthest,
-    orders,
-    place,
-    too_close,
-    whole_keys,
-)
+from fwshapley.valuation.distances import MOST_DIRECT, Metric, place
 from fwshapley.valuation.inputs import check_labels, check_points
 from fwshapley.valuation.result import OTHER_POINTS, Valuation, from_sums
+from fwshapley.valuation.shards import Game, Sums, add_up, cut, make_shards
 from fwshapley.version import __version__
 from fwshapley.weights import Semivalue, Shapley, check_semivalue
-
-SHARDS = 64
-SMALLEST_SHARD, LARGEST_SHARD = 128, 512
-BLOCK_BYTES, MOST_ROWS = {"cpu": 2**27, "cuda": 2**29}, {"cpu": 128, "cuda": 2**12}
-"""Distances held at once, by each core or by the GPU, and reference points that they may belong to."""
 
 
 def value_neighbours(
@@ -115,7 +85,7 @@ def value_neighbours(
             f"k = {k} neighbours are more than the {len(points) - held_out} points there are to choose from"
         )
     places = place(points, others, metric)
-    game = _Game(
+    game = Game(
         weights=tuple(several),
         counts=tuple(np.bincount(labels, minlength=len(classes)).tolist()),
         k=k,
@@ -126,10 +96,10 @@ def value_neighbours(
         scale=places.scale if points.size * len(other_labels) > MOST_DIRECT else None,
         device=str(choose_device(device)),
     )
-    shards = list(_shards(places.references, other_labels))
+    shards = list(make_shards(places.references, other_labels))
     with ProgressBar("valuing", len(other_labels), enabled=progress) as bar:
-        total: _Sums | None = None
-        for shard, found in zip(shards, _add_up(game, places.factor, labels, shards, n_jobs), strict=True):
+        total: Sums | None = None
+        for shard, found in zip(shards, add_up(game, places.factor, labels, shards, n_jobs), strict=True):
             total = total.plus(found) if total else found
             bar.advance(len(shard.labels))
     assert total is not None  # noqa: S101 - there is a reference point at least
@@ -140,7 +110,7 @@ def value_neighbours(
         weights=several if isinstance(weights, (list, tuple)) else several[0],
         labels=torch.from_numpy(labels),
         classes=tuple(map(str, classes.tolist())),
-        error_bound=_cut(game)[1],
+        error_bound=cut(game)[1],
         provenance={
             "method": f"{k} nearest neighbours, {utility}",
             "k": k,
@@ -212,205 +182,6 @@ class KNNValuator:
         if not hasattr(self, "result_"):
             raise RuntimeError("nothing has been valued yet: call fit(x, y) first")
         return self.result_.values
-
-
-@dataclass(frozen=True)
-class _Game:
-    """All that makes the games but the points: hashable, so that each process builds the closed form once.
-
-    Attributes:
-        scale: of the points, for distances by products; None for distances by differences.
-        device: the device that values are computed on.
-    """
-
-    weights: tuple[Semivalue, ...]
-    counts: tuple[int, ...]
-    k: int
-    utility: Utility
-    ties: Ties
-    held_out: bool
-    tolerance: float
-    scale: float | None
-    device: str
-
-
-class _Shard(NamedTuple):
-    """Some reference points: where they are, their labels, and the index of the first."""
-
-    references: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    first: int
-
-
-class _Sums(NamedTuple):
-    """Sums over reference points of values and of their squares."""
-
-    values: Float64[Tensor, "weights n"]
-    squares: Float64[Tensor, "weights n"]
-
-    def plus(self, other: _Sums) -> _Sums:
-        return _Sums(self.values + other.values, self.squares + other.squares)
-
-    def add(self, values: Float64[Tensor, "weights references n"]) -> None:
-        """Add values of some reference points, in place."""
-        if values.shape[1] == 1:
-            self.values.add_(values[:, 0])
-            self.squares.addcmul_(values[:, 0], values[:, 0])
-        else:
-            self.values.add_(values.sum(1))
-            self.squares.add_(values.square().sum(1))
-
-
-Task = partial[_Sums]
-"""A shard's work, waiting for its shard."""
-
-
-@lru_cache(maxsize=2)
-def _form(game: _Game) -> ClosedForm:
-    counts = torch.tensor(game.counts, device=game.device)
-    return make_form(game.utility, game.weights, counts, game.k, held_out=game.held_out, ties=game.ties)
-
-
-@lru_cache(maxsize=2)
-def _cut(game: _Game) -> tuple[int, float]:
-    """Ranks that count, and most that a value may be off for it."""
-    return _form(game).cut(game.tolerance)
-
-
-def _shards(references: NDArray[np.float64], labels: NDArray[np.int64]) -> Iterator[_Shard]:
-    """Shards of a size that depends on the number of references alone."""
-    size = min(max(-(-len(labels) // SHARDS), SMALLEST_SHARD), LARGEST_SHARD)
-    for first in range(0, len(labels), size):
-        yield _Shard(references[first : first + size], labels[first : first + size], first)
-
-
-def _add_up(
-    game: _Game, factor: NDArray[np.float64], labels: NDArray[np.int64], shards: Sequence[_Shard], n_jobs: int | None
-) -> Iterator[_Sums]:
-    """Sums of one shard after another, computed side by side."""
-    if game.device != "cpu":
-        once = _tensor(factor, game.device), _tensor(labels, game.device)
-        yield from (_sum_shard(game, *once, shard) for shard in shards)
-        return
-    threads = torch.get_num_threads()
-    try:
-        backend, _ = get_active_backend(prefer="threads")
-        spread = _spread_over_threads if isinstance(backend, ThreadingBackend) else _spread_by_joblib
-        yield from spread(partial(_sum_shard, game, factor, labels), shards, n_jobs)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _spread_over_threads(task: Task, shards: Sequence[_Shard], n_jobs: int | None) -> Iterator[_Sums]:
-    """Threads of our own, which unlike joblib's are waited for when the work is interrupted."""
-    workers = joblib.effective_n_jobs(n_jobs)
-    if n_jobs is None and workers == 1:
-        workers = joblib.cpu_count()
-    pool = ThreadPoolExecutor(workers)
-    try:
-        yield from pool.map(task, shards)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _spread_by_joblib(task: Task, shards: Sequence[_Shard], n_jobs: int | None) -> Iterator[_Sums]:
-    """Processes or machines, as the active `joblib.parallel_config` says."""
-    # Arrays are arguments of their own, which joblib shares between tasks rather than sending them with each.
-    calls = (joblib.delayed(task.func)(*task.args, shard) for shard in shards)
-    yield from joblib.Parallel(n_jobs, return_as="generator")(calls)
-
-
-def _sum_shard(
-    game: _Game, factor: NDArray[np.float64] | Tensor, labels: NDArray[np.int64] | Tensor, shard: _Shard
-) -> _Sums:
-    """Values of all points, summed over the reference points of a shard."""
-    x, y = _tensor(factor, game.device), _tensor(labels, game.device)
-    references, label = _tensor(shard.references, game.device), _tensor(shard.labels, game.device)
-    fitting = max(BLOCK_BYTES[x.device.type] // (x.element_size() * len(x)), 1)
-    rows = min(1 << fitting.bit_length() - 1, MOST_ROWS[x.device.type])  # products like powers of two
-    space, together = None, rows
-    if game.device == "cpu":
-        torch.set_num_threads(1)  # a task is the work of one core, whose cache holds a row
-        space, together = Workspace.of(len(x), min(rows, len(label))), 1
-    sums = _Sums(x.new_zeros(len(game.weights), len(x)), x.new_zeros(len(game.weights), len(x)))
-    for start in range(0, len(label), rows):
-        block = references[start : start + rows]
-        if game.scale is None:
-            distances = distances_directly(block, x)
-        else:
-            distances = distances_by_product(block, x, game.scale, space)
-        for row in range(0, len(block), together):
-            here = slice(row, row + together)
-            keys = distances[here].view(torch.int64) if game.scale is None else whole_keys(distances[here])
-            own = shard.first + start + torch.arange(len(block), device=x.device)[here]
-            order = _order(game, keys, own, (block[here], x), space)
-            sums.add(_values(_form(game), keys, order, y, label[start:][here], space=space))
-    return sums
-
-
-def _order(
-    game: _Game,
-    keys: Int64[Tensor, "references n"],
-    own: Int64[Tensor, " references"],
-    places: tuple[Tensor, Tensor],
-    space: Workspace | None,
-) -> Int64[Tensor, "references ranks"]:
-    """Order of the nearest points.
-
-    Args:
-        game: what is played.
-        keys: to sort by; changed in place where they prove too coarse, and where a point is its own reference.
-        own: index of each reference point.
-        places: of reference points and of points.
-        space: where to leave the order of one reference point.
-    """
-    ranks, each = _cut(game)[0], torch.arange(len(keys), device=keys.device)
-    if game.held_out:
-        keys[each, own] = NEVER
-    order = orders(keys, ranks, space)
-    again = each[:0] if game.scale is None else too_close(keys, order)
-    if len(again):
-        references, x = places
-        keys[again] = distances_directly(references[again], x).view(torch.int64)
-        if game.held_out:
-            keys[each, own] = NEVER
-        order = orders(keys, ranks, space)
-    return order
-
-
-def _values(
-    form: ClosedForm,
-    keys: Int64[Tensor, "references n"],
-    order: Int64[Tensor, "references ranks"],
-    y: Int64[Tensor, " n"],
-    label: Int64[Tensor, " references"],
-    *,
-    space: Workspace | None,
-) -> Float64[Tensor, "weights references n"]:
-    """Values of all points, for each reference point."""
-    ranks = order.shape[1]
-    found = None if space is None else space.labels[None, :ranks]
-    labels = torch.gather(y.expand(len(order), -1), 1, order, out=found)
-    far = labels[:, -1] if ranks == form.n else y[farthest(keys)]
-    by_class, by_rank = form.by_class(label, far), form.by_rank(labels, label)
-    where = order.expand(len(by_rank), -1, -1)
-    if by_class is None:
-        values = by_rank.new_zeros(*by_rank.shape[:2], len(y))
-    else:
-        values = by_class[..., y]
-        values[:, keys == NEVER] = 0
-        by_rank += values.gather(2, where)
-    return values.scatter_(2, where, by_rank)
-
-
-def _tensor(array: Tensor | NDArray[np.float64] | NDArray[np.int64], device: str) -> Tensor:
-    """Tensor of an array; where another process lends it, it is read-only, which torch warns of and we heed."""
-    if isinstance(array, Tensor):
-        return array
-    if array.flags.writeable:
-        return torch.from_numpy(array).to(device)
-    with warnings.catch_warnings(action="ignore"):
-        return torch.from_numpy(array).to(device)
 
 
 def _check_pair(reference: object) -> tuple[Array, Array]:
