@@ -91,6 +91,17 @@ def read_texts(path: Path, encoding: str = "utf-8") -> pd.DataFrame:
     """Return all entries of a .csv file exactly as they are written, indexed by row as `read_sheet` does."""
     encoding = _check_encoding(encoding)
     separator, names = _read_header(path, encoding)
+    return _read_rows(path, encoding, separator, names, dtype=str, na_filter=False)
+
+
+def _read_rows(
+    path: Path,
+    encoding: str,
+    separator: str,
+    names: list[str],
+    **how: Any,  # noqa: ANN401 - options of pandas
+) -> pd.DataFrame:
+    """Return the rows below a header, indexed as a spreadsheet counts."""
     frame = pd.read_csv(
         path,
         sep=separator,
@@ -98,9 +109,8 @@ def read_texts(path: Path, encoding: str = "utf-8") -> pd.DataFrame:
         names=names,
         header=0,
         index_col=False,
-        dtype=str,
-        na_filter=False,
-        skip_blank_lines=False,
+        skip_blank_lines=False,  # so that rows keep their numbers
+        **how,
     )
     frame.index = pd.RangeIndex(FIRST_ROW, FIRST_ROW + len(frame))
     return frame
@@ -110,23 +120,19 @@ def _read_csv(path: Path, label: str | None, encoding: str, as_text: Collection[
     encoding = _check_encoding(encoding)
     separator, names = _read_header(path, encoding)
     label = check_column(path, label, names, "--label")
-    frame = pd.read_csv(
+    frame = _read_rows(
         path,
-        sep=separator,
-        encoding=encoding,
-        names=names,
-        header=0,
-        index_col=False,
+        encoding,
+        separator,
+        names,
         dtype=dict.fromkeys({label, *as_text} & set(names), str),
         na_values={name: NO_LABEL if name == label else MISSING for name in names},
         keep_default_na=False,
         skipinitialspace=True,
-        skip_blank_lines=False,  # so that rows keep their numbers
         low_memory=False,  # so that a column has one type
     )
     if frame.empty:
         raise ValueError(f"{path} has a header, but no rows below it")
-    frame.index = pd.RangeIndex(FIRST_ROW, FIRST_ROW + len(frame))
     notes = [f"columns are separated by {SEPARATORS[separator]}"] if separator != "," else []
     blank = frame.isna().all(axis=1)
     if blank.any():
