@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Metric = Literal["euclidean", "cosine"]
-Table = NDArray[np.floating[Any]]
+Features = NDArray[np.floating[Any]]
 
 MOST_DIRECT = 2**28
 """Coordinates up to which differences are squared one by one, which is exact where points coincide."""
@@ -64,7 +64,7 @@ class Workspace(NamedTuple):
         return cls(torch.empty(references, n, dtype=torch.float64), *rows)
 
 
-def place(x: Table, references: Table | None, metric: Metric) -> Places:
+def place(x: Features, references: Features | None, metric: Metric) -> Places:
     """Place points and references; without references, the points are their own.
 
     For the cosine they are brought to length 1 first: the squared distance is then 2 - 2 cos.
@@ -89,7 +89,7 @@ def place(x: Table, references: Table | None, metric: Metric) -> Places:
     return Places(factor, around, scale)
 
 
-def _middle(x: Table) -> NDArray[np.float64]:
+def _middle(x: Features) -> NDArray[np.float64]:
     """Return the median of some points, which no outlier moves.
 
     It is rounded to the spread, so that whole numbers stay on a grid: products are exact there, and so are ties.
@@ -102,7 +102,7 @@ def _middle(x: Table) -> NDArray[np.float64]:
     return np.where(spread > 0, np.round(middle / unit) * unit, middle)
 
 
-def _unit_length(name: str, x: Table) -> NDArray[np.float64]:
+def _unit_length(name: str, x: Features) -> NDArray[np.float64]:
     largest = np.abs(x).max(axis=1, keepdims=True).astype(np.float64)
     if not largest.all():
         row = int((largest[:, 0] == 0).argmax())

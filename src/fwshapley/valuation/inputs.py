@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fwshapley.checks import Array
 
-FEW = 5
+MOST_NAMED = 5
 
 
 def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.floating[Any]]:
@@ -72,7 +72,7 @@ def check_labels(
         )
     unknown = np.setdiff1d(found, classes)
     if len(unknown):
-        named = ", ".join(map(str, unknown[:FEW])) + " ..." * (len(unknown) > FEW)
+        named = ", ".join(map(str, unknown[:MOST_NAMED])) + " ..." * (len(unknown) > MOST_NAMED)
         raise ValueError(
             f"{name} has labels that y does not have: {named}; no point of y can be of use for those: drop these "
             "reference rows, or mend their labels"
