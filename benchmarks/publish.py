@@ -65,7 +65,7 @@ Made from `benchmarks/results/*.json` by `python benchmarks/publish.py`; a test 
 
 ## Learned values against long-run references: CIFAR-10
 
-A ResNet-18 ({accuracies} accurate: each run has its own, trained by the same recipe, with surrogates and references)
+A ResNet-18 ({accuracies} accurate: each run has its own, with surrogates and references; 40 epochs, 24 for "uneven")
 and 256 players of 2 x 2 pixels. Pearson correlation over players with references of {calls:,} game calls, for the
 predicted class, mean over {images} test images; the ceiling is what the agreement of the references' halves allows. One
 network is trained for all weightings, for the GPU time named; one seed.
