@@ -24,6 +24,7 @@ from fwshapley.games.masking import MaskedModel, Output
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 CLASSES = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SIDE = 32
+CUT_OUT = 8
 VALIDATION = 1024
 SMOKE_IMAGES, SMOKE_VALIDATION = 160, 32
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
@@ -117,8 +118,16 @@ def augment(x: Float[Tensor, "batch 3 32 32"], generator: torch.Generator) -> Fl
     return cropped.permute(0, 3, 1, 2)  # channels last in memory
 
 
+def cut_out(x: Float[Tensor, "batch 3 32 32"], generator: torch.Generator) -> Float[Tensor, "batch 3 32 32"]:
+    """Blank a square in each image, at random (DeVries and Taylor, 2017)."""
+    top, left = torch.randint(0, SIDE - CUT_OUT + 1, (2, len(x), 1), generator=generator, device=x.device)
+    pixels = torch.arange(SIDE, device=x.device)
+    rows, columns = ((pixels >= start) & (pixels < start + CUT_OUT) for start in (top, left))
+    return x.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0.0)
+
+
 def train_model(model: nn.Module, images: Images, epochs: int, batch: int, seed: int = 0) -> nn.Module:
-    """Train in place, from scratch: SGD with Nesterov momentum, one cycle, label smoothing."""
+    """Train in place, from scratch: SGD with Nesterov momentum, one cycle, label smoothing, blanked squares."""
     device = images.x_train.device
     compiled = torch.compile(model) if device.type == "cuda" else model
     generator = torch.Generator(device).manual_seed(seed)
@@ -129,7 +138,7 @@ def train_model(model: nn.Module, images: Images, epochs: int, batch: int, seed:
         order = torch.randperm(len(images.x_train), generator=generator, device=device)
         for rows in order[: steps * batch].split(batch):
             with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                logits = compiled(augment(images.x_train[rows], generator))
+                logits = compiled(cut_out(augment(images.x_train[rows], generator), generator))
             loss = functional.cross_entropy(logits.float(), images.y_train[rows], label_smoothing=0.1)
             optimiser.zero_grad()
             loss.backward()

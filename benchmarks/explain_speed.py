@@ -30,7 +30,7 @@ from record import record
 
 BATCHES = (1, 256)
 MANY = 1000
-DISTILLING_SECONDS = 60
+DISTILLING_SECONDS = 90
 
 
 def main() -> None:

@@ -31,7 +31,9 @@ from fwshapley.fitting import (
 from fwshapley.games.masking import MOST_ELEMENTS, MaskedModel, Output, PredictionGame
 from fwshapley.inputs import (
     MOST_HELD_OUT,
+    as_inputs,
     check_budget,
+    check_finite,
     check_inputs,
     check_model,
     choose_device,
@@ -231,7 +233,7 @@ class FeatureExplainer:
             batch_size: inputs at once.
         """
         fitted = self._require_fitted()
-        inputs = check_inputs(x)
+        inputs = as_inputs(x)
         self._known_players(inputs)
         several = self._weightings(weights)
         total = self._resolve_total(total)
@@ -244,6 +246,7 @@ class FeatureExplainer:
             self._explain_batch(fitted, batch.to(self.device), several, some, total, everything=everything)
             for batch, some in zip(inputs.split(chunk), chosen, strict=True)
         ]
+        check_finite(inputs)  # last, since it waits for the GPU
         if len(parts) > 1:
             parts = [(torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts]))]
         values, explained = parts[0]

@@ -251,13 +251,14 @@ def fit_student(
 ) -> History:
     """Train a student in place to give the teacher's outputs, which are in units of the game."""
     shared = x_valid[:VALIDATION_INPUTS].to(device)
+    asked = torch.compile(teacher) if plan.recipe.compiled else teacher
     with torch.no_grad():
         wanted = teacher(shared).float()
 
     def loss(module: nn.Module, batch: Batch) -> Tensor:
         inputs = batch.shard.of(take(x, batch, plan.augment))
         with torch.no_grad():
-            target = teacher(inputs).float()
+            target = asked(inputs).float()
         return functional.mse_loss(module(inputs).float(), target)
 
     def validate(module: nn.Module) -> float:

@@ -28,6 +28,13 @@ def check_budget(budget: object) -> None:
 
 def check_inputs(x: Array, name: str = "inputs") -> Float[Tensor, "batch ..."]:
     """Return a batch of inputs in float32, or say which of them cannot be used; a DataFrame is taken as an array."""
+    inputs = as_inputs(x, name)
+    check_finite(inputs)
+    return inputs
+
+
+def as_inputs(x: Array, name: str = "inputs") -> Float[Tensor, "batch ..."]:
+    """Return a batch of inputs in float32 whose numbers have not been looked at."""
     try:
         inputs = torch.as_tensor(x.to_numpy() if hasattr(x, "to_numpy") else x).detach().float()
     except (TypeError, ValueError, RuntimeError) as error:
@@ -35,11 +42,15 @@ def check_inputs(x: Array, name: str = "inputs") -> Float[Tensor, "batch ..."]:
     if inputs.ndim < 2 or not len(inputs):  # noqa: PLR2004 - rows and columns
         shape = tuple(inputs.shape)
         raise ValueError(f"{name} must be a batch of at least one input (labels are not needed), got shape {shape}")
+    return inputs
+
+
+def check_finite(inputs: Float[Tensor, "batch ..."]) -> None:
+    """Raise an error that names the first input with a value that is no number; waits for the inputs' device."""
     finite = inputs.isfinite()
     if not bool(finite.all()):
         row, count = int((~finite).flatten(1).any(1).nonzero()[0]), int((~finite).sum())
         raise ValueError(f"input {row} holds NaN or infinite values ({count} in all); mend them first")
-    return inputs
 
 
 def hold_out(x: Float[Tensor, "rows ..."], seed: int) -> tuple[Float[Tensor, "train ..."], Float[Tensor, "valid ..."]]:
