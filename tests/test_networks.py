@@ -10,7 +10,7 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.networks import HatBasis
 from fwshapley.networks.encoder import FeatureTaps, ImageNetwork
-from fwshapley.networks.mlp import MLP, Standardise, TableNetwork, zero
+from fwshapley.networks.mlp import MLP, Coordinates, TableNetwork, zero
 from fwshapley.networks.unet import UNet
 from models import ImageModel, images, rows, seeded
 
@@ -88,7 +88,7 @@ def test_a_perceptron_without_residual_blocks_is_its_two_layers() -> None:
 
 def test_standardised_columns_have_mean_zero_and_deviation_one() -> None:
     x = rows(200, 3) * torch.tensor([1.0, 10.0, 0.0]) + torch.tensor([0.0, 5.0, 2.0])
-    scaled = Standardise(x)(x)
+    scaled = Coordinates(x)(x)
     assert_close(scaled.mean(0), torch.zeros(3), rtol=0, atol=1e-5)
     assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 1.0, 0.0]), rtol=0, atol=1e-5)  # one is constant
 
@@ -272,4 +272,4 @@ def test_a_matrix_of_attention_is_no_feature_map() -> None:
 
 def test_a_column_that_was_constant_keeps_its_units() -> None:
     x = torch.tensor([[1.0, 0.0], [3.0, 0.0]])
-    assert_close(Standardise(x)(torch.tensor([[2.0, 1.0]])), torch.tensor([[0.0, 1.0]]))
+    assert_close(Coordinates(x)(torch.tensor([[2.0, 1.0]])), torch.tensor([[0.0, 1.0]]))

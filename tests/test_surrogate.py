@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.games.masking import Output
+from fwshapley.games.masking import Kind, Output
 from fwshapley.players import columns
-from fwshapley.surrogate import check_removal, divergence, make_fill, make_surrogate, predict, take
+from fwshapley.surrogate import PREDICTIONS, check_removal, divergence, make_fill, predict, take
 from fwshapley.training import Batch, History, Shard
 from models import ImageModel, TableModel, images, rows, seeded
 
@@ -49,7 +50,9 @@ def trained(
 
 
 def fill_of_table(removal: Any) -> Tensor:  # noqa: ANN401 - whatever the explainer takes
-    return make_fill(check_removal(removal), X)
+    rule = check_removal(removal)
+    assert not isinstance(rule, pd.DataFrame)
+    return make_fill(rule, X)
 
 
 def test_hidden_positions_are_filled_and_shown_ones_are_not() -> None:
@@ -74,17 +77,13 @@ def test_a_surrogate_can_tell_the_network_the_mask() -> None:
     assert torch.equal(seen[0][:, :1], images(2) * players.spread(coalitions))
 
 
-@pytest.mark.parametrize("classes", [True, False])
-def test_with_background_data_the_prediction_is_the_mean_over_it(classes: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_with_background_data_the_prediction_is_the_mean_over_it(kind: Kind) -> None:
     model, background = seeded(TableModel).eval(), rows(3, N, seed=2)
-    surrogate = make_surrogate(model, columns(N), X, outputs=CLASSES, removal=background, classes=classes)
+    surrogate = fw.Surrogate(model, columns(N), make_fill(background, X), kind=kind)
     coalitions = torch.tensor([[True, False, True, False]] * 5)
-    filled = [model(torch.where(coalitions, X[:5], row)) for row in background]
-    if classes:
-        expected = torch.stack([each.softmax(1) for each in filled]).mean(0)
-        assert_close(surrogate(X[:5], coalitions).softmax(1), expected)
-    else:
-        assert_close(surrogate(X[:5], coalitions), torch.stack(filled).mean(0))
+    filled = [PREDICTIONS[kind](model(torch.where(coalitions, X[:5], row))) for row in background]
+    assert_close(PREDICTIONS[kind](surrogate(X[:5], coalitions)), torch.stack(filled).mean(0))
 
 
 def test_a_model_of_one_output_without_an_axis_gets_one() -> None:
@@ -92,7 +91,7 @@ def test_a_model_of_one_output_without_an_axis_gets_one() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return x.sum(1)
 
-    surrogate = fw.Surrogate(Sum(), columns(N), torch.zeros(1, N), classes=False)
+    surrogate = fw.Surrogate(Sum(), columns(N), torch.zeros(1, N), kind="values")
     assert_close(surrogate(X[:5], EVERYONE[:5]), X[:5].sum(1, keepdim=True))
     assert predict(Sum(), X[:5], "raw").shape == (5, 1)  # also without parameters that say where it is
 
@@ -134,8 +133,7 @@ def test_an_unknown_removal_is_refused() -> None:
 
 
 def test_a_fresh_surrogate_of_a_table_sees_only_what_is_shown() -> None:
-    surrogate = make_surrogate(None, columns(N), X, outputs=CLASSES, removal="auto", classes=True)
-    assert isinstance(surrogate, fw.TableSurrogate)
+    surrogate = fw.TableSurrogate(X, columns(N), CLASSES)
     coalitions = torch.tensor([[True, False, True, True]])
     changed = X[:1].clone()
     changed[0, 1] = 100

@@ -7,11 +7,23 @@ import operator
 from collections.abc import Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
+import numpy as np
+import pandas as pd
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Array = Tensor | NDArray[Any] | Sequence[Any]
-"""What is accepted where an array is: torch, numpy or lists."""
+Array = Tensor | NDArray[Any] | Sequence[Any] | pd.DataFrame
+"""What is accepted where an array is: torch, numpy, lists or a DataFrame."""
+
+
+def as_tensor(x: Array) -> Tensor:
+    """Return an array as a tensor, without a copy where it can be."""
+    if not isinstance(x, Tensor) and hasattr(x, "to_numpy"):
+        x = x.to_numpy()
+    if isinstance(x, np.ndarray) and not x.flags.writeable:  # as pandas hands them out; torch would warn
+        x = x.copy()
+    return torch.as_tensor(x)
 
 
 def check_whole(name: str, value: SupportsIndex, minimum: int = 1) -> int:

@@ -7,13 +7,15 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fwshapley.checks import Array, check_choice, check_whole
+from fwshapley.blackbox import BlackBox, ask_outputs, find_function, find_output
+from fwshapley.checks import Array, as_tensor, check_choice, check_whole
 from fwshapley.exact import Total
 from fwshapley.fitting import (
     SURROGATE_SHARE,
@@ -28,7 +30,8 @@ from fwshapley.fitting import (
     prepare_surrogate,
     teach_surrogate,
 )
-from fwshapley.games.masking import MOST_ELEMENTS, MaskedModel, Output, PredictionGame
+from fwshapley.forms import Form, form_of
+from fwshapley.games.masking import KINDS, MOST_ELEMENTS, MaskedModel, Output, PredictionGame
 from fwshapley.inputs import (
     MOST_HELD_OUT,
     as_inputs,
@@ -40,6 +43,7 @@ from fwshapley.inputs import (
     choose_outputs,
     hold_out,
 )
+from fwshapley.interop import choose_targets, spread_over_inputs, to_shap
 from fwshapley.objective import Kernel, Multilinear, Objective, SumConstraint, shift_to_total
 from fwshapley.players import Players, columns
 from fwshapley.results import Attribution
@@ -49,6 +53,9 @@ from fwshapley.training import Budget, History, Recipe
 from fwshapley.version import __version__
 from fwshapley.weights import Kernel as KernelKind
 from fwshapley.weights import Semivalue, Shapley, check_semivalue
+
+if TYPE_CHECKING:
+    import shap
 
 ObjectiveName = Literal["multilinear", "kernel"]
 
@@ -60,15 +67,18 @@ class FeatureExplainer:
     """Predicts the weighted Shapley values of a model's features in one forward pass.
 
     Args:
-        model: a torch module that returns logits of classes, (batch, classes), or values if output="raw". It is copied
-            and never changed.
+        model: a torch module that returns logits, or values if output="raw"; it is copied and never changed. Or a black
+            box, asked about arrays or DataFrames as you hold them: a function that returns probabilities or values, or
+            an estimator with predict_proba or predict, as scikit-learn's.
         players: what is credited: `grid`, `segments` or `groups`; None is one player per column of a table.
-        surrogate: "auto" trains one: a copy of an image model, a fresh perceptron for tables. A module is trained in
-            place of that copy. A `Surrogate` is used as it is. None explains the model itself on filled inputs.
+        surrogate: "auto" trains one: a copy of an image model, a fresh network for tables and black boxes. A module is
+            trained in its place. A `Surrogate` is used as it is. None explains the model itself on filled inputs.
         objective: "multilinear" learns every weighting at once, "kernel" the one given by `weights`; or one of the
             objectives of `fwshapley.objective` with options of its own.
         weights: for objective="kernel", the semivalue to learn.
-        output: what a coalition is worth: class "probability", its "logit" (log odds), or "raw" outputs.
+        output: what a coalition is worth: the "probability" of a class or its "logit" (log odds); "label probability"
+            or "label logit" where classes do not exclude each other, or there is but one; or the model's "raw" outputs.
+            "auto" is the probability of the classes of a module; of a black box, probabilities where it returns such.
         network: "auto" (an encoder started from the surrogate; a perceptron for tables), "unet" (the paper's), "slim"
             (a small one), or a function that makes one from inputs to (batch, players, channels), given the channels.
         removal: what hidden features become where the surrogate fills them: "zero", "mean", a baseline (one input) or
@@ -76,13 +86,14 @@ class FeatureExplainer:
             range where zero is a plausible value and the surrogate is trained.
         kernel: for objective="kernel", the "exact" one or the "paper"'s.
         constraint: for objective="kernel", how the sum v(everyone) - v(nobody) enters training.
-        output_names: one per output of the model.
+        output_names: one per output of the model; by default those of an estimator's classes.
         device: "auto" is CUDA where there is one.
         seed: of everything random.
 
     Attributes:
         histories: what training went through, by part: "surrogate", "explainer", "student".
         fidelity: how well the surrogate stands in for the model; None where it was not trained here.
+        players: what is credited; the columns of a table are named once it is fitted.
 
     Example:
         >>> explainer = FeatureExplainer(model, grid(32, 32, patch=2)).fit(x_train, budget=Budget(seconds=300))
@@ -91,13 +102,13 @@ class FeatureExplainer:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: nn.Module | Any,  # noqa: ANN401 - a function or an estimator
         players: Players | None = None,
         *,
         surrogate: nn.Module | Literal["auto"] | None = "auto",
         objective: ObjectiveName | Objective = "multilinear",
         weights: Semivalue | None = None,
-        output: Output = "probability",
+        output: Output | Literal["auto"] = "auto",
         network: MakeNetwork | NetworkName = "auto",
         removal: Literal["auto", "zero", "mean"] | Array = "auto",
         kernel: KernelKind = "exact",
@@ -106,11 +117,12 @@ class FeatureExplainer:
         device: str | torch.device = "auto",
         seed: int = 0,
     ) -> None:
-        check_choice("output", output, get_args(Output))
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        check_choice("output", output, ("auto", *get_args(Output)))
         check_choice("kernel", kernel, get_args(KernelKind))
         check_choice("constraint", constraint, get_args(SumConstraint))
         if not isinstance(model, nn.Module):
-            raise TypeError(f"model must be a torch module, got {type(model).__name__}")
+            find_function(model)  # or say what a model is
         if not isinstance(players, Players) and players is not None:
             raise TypeError(f"players must come from columns, groups, grid or segments, got {type(players).__name__}")
         if not isinstance(surrogate, nn.Module) and surrogate is not None:
@@ -132,7 +144,25 @@ class FeatureExplainer:
 
     def __repr__(self) -> str:
         state = "not fitted" if self._fitted is None else f"fitted, {self._fitted.masked.n_players} players"
-        return f"FeatureExplainer({type(self.model).__name__}, output={self.output!r}, {state})"
+        output = self.output if self._fitted is None else self._fitted.masked.output
+        return f"FeatureExplainer({type(self.model).__name__}, output={output!r}, {state})"
+
+    def get_params(self, *, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments it was made with, in scikit-learn's manners."""
+        del deep  # the model's own arguments are not the explainer's
+        return dict(self._arguments)
+
+    def set_params(self, **changes: Any) -> Self:  # noqa: ANN401 - of any argument
+        """Change some arguments; what was fitted is forgotten."""
+        unknown = changes.keys() - self._arguments.keys()
+        if unknown:
+            raise ValueError(f"there is no {', '.join(sorted(unknown))} to set; there are {', '.join(self._arguments)}")
+        vars(self).update(vars(type(self)(**self._arguments | changes)))
+        return self
+
+    def __sklearn_clone__(self) -> FeatureExplainer:
+        """Return an explainer that is not fitted, of the same model: fitted, if it is an estimator."""
+        return type(self)(**self._arguments)
 
     def fit(
         self,
@@ -170,47 +200,72 @@ class FeatureExplainer:
         folder = None if checkpoints is None else Path(checkpoints)
         recipe = Recipe(check_whole("batch_size", batch_size), learning_rate, compiled=compiled)
         plan = Plan(budget, recipe, check_whole("masks", masks, minimum=2), augment, folder, resume, progress)
-        x = check_inputs(x_train, "x_train")
-        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid"))
-        plan.check_folder()
-        self._fit(x, valid, plan)
-        return self
-
-    def _fit(self, x: Tensor, valid: Tensor, plan: Plan) -> None:
-        """Train both parts; nothing of the explainer changes unless all goes well."""
         if isinstance(self.model, _Missing):
             advice = "to fit it again, pass model=... to load"
             raise RuntimeError(f"this explainer was loaded without its model; {advice}")  # noqa: TRY004 - a state
-        players = self._known_players(x)
+        form = self._find_form(x_train)
+        x = check_inputs(x_train, "x_train", form)
+        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid", form))
+        plan.check_folder()
+        self._fit(x, valid, form, plan)
+        return self
+
+    def _fit(self, x: Tensor, valid: Tensor, form: Form | None, plan: Plan) -> None:
+        """Train both parts; nothing of the explainer changes unless all goes well."""
+        players = self._known_players(x, form)
         players.check(valid)
-        model = copy.deepcopy(self.model).to(self.device).eval().requires_grad_(requires_grad=False)
         few = x[:MOST_HELD_OUT].to(self.device)
-        check_model(model, few[:64], self.output, self.output_names)
+        model, output, names = self._find_model(few[:64], form)
+        removal = self.removal
+        if not isinstance(removal, str):
+            removal = as_tensor(removal) if form is None else form.encode(removal)
         surrogate = prepare_surrogate(
-            self.surrogate, model, players, x, output=self.output, removal=self.removal, seed=self.seed
+            self.surrogate, model, players, x, output=output, removal=removal, form=form, seed=self.seed
         )
-        masked = MaskedModel(surrogate, self.output, players.n_players, self.device)
+        masked = MaskedModel(surrogate, output, players.n_players, self.device)
         example = few if players.is_image else x.to(self.device)
 
         def make() -> tuple[Objective, nn.Module, Tensor]:
             objective = self.objective.calibrate(masked, few, torch.Generator(self.device).manual_seed(self.seed))
             base = masked.nobody(few[:1])[0]
             channels = objective.maps * len(base)
-            return objective, make_network(self.network, surrogate, players, example, channels, seed=self.seed), base
+            network = make_network(self.network, surrogate, players, example, channels, seed=self.seed, form=form)
+            return objective, network, base
 
         histories, fidelity = {}, None
         if needs_training(self.surrogate):
             make()  # a rehearsal, so that what cannot be explained is refused before the surrogate is trained
             histories["surrogate"], fidelity = teach_surrogate(
-                surrogate, model, players, x, valid, output=self.output, seed=self.seed, plan=plan
+                surrogate, model, players, x, valid, output=output, seed=self.seed, plan=plan
             )
             plan = plan.with_share(1 - SURROGATE_SHARE)
         objective, network, base = make()
         histories["explainer"] = fit_network(network, objective, masked, x, valid, seed=self.seed, plan=plan)
         network.requires_grad_(requires_grad=False)
         self.players, self.histories, self.fidelity = players, histories, fidelity
-        self._fitted, self._quick = Fitted(masked, network, objective, base, model), None
+        self._fitted, self._quick = Fitted(masked, network, objective, base, names, model, form), None
         self._example_shape = (2, *x.shape[1:])
+
+    def _find_form(self, x: Array) -> Form | None:
+        """Return the form of the table that is explained; None for images, and for what is neither."""
+        image = self.players is not None and self.players.is_image
+        if image or np.ndim(x) != 2:  # noqa: PLR2004 - rows and columns
+            return None
+        return form_of(x, any_model=not isinstance(self.model, nn.Module))
+
+    def _find_model(self, x: Tensor, form: Form | None) -> tuple[nn.Module, Output, tuple[str, ...]]:
+        """Return what is explained as a frozen module, how its outputs are read, and their names."""
+        asked_for, names = self._arguments["output"], self.output_names
+        if isinstance(self.model, nn.Module):
+            model = copy.deepcopy(self.model).to(self.device).eval().requires_grad_(requires_grad=False)
+            output: Output = "probability" if asked_for == "auto" else asked_for
+        else:
+            asked = find_function(self.model)
+            found = ask_outputs(asked.ask, x.cpu().numpy() if form is None else form.decode(x), len(x))
+            output = find_output(found, asked_for, probabilities=asked.probabilities)
+            model, names = BlackBox(asked.ask, KINDS[output], form), names or asked.names
+        count = check_model(model, x, output, names)
+        return model, output, names or tuple(f"output {number}" for number in range(count))
 
     def explain(
         self,
@@ -233,20 +288,20 @@ class FeatureExplainer:
             batch_size: inputs at once.
         """
         fitted = self._require_fitted()
-        inputs = as_inputs(x)
-        self._known_players(inputs)
+        inputs = as_inputs(x, form=fitted.form)
+        players = self._known_players(inputs, fitted.form)
         several = self._weightings(weights)
         total = self._resolve_total(total)
         most = min(EXPLAINED_AT_ONCE, max(1, MOST_ELEMENTS // inputs[:1].numel()))
         chunk = most if batch_size == "auto" else check_whole("batch_size", batch_size)
-        numbers = choose_outputs(outputs, len(inputs), len(fitted.base), self.output)
+        numbers = choose_outputs(outputs, len(inputs), len(fitted.base), fitted.masked.output)
         chosen = [None] * len(inputs.split(chunk)) if numbers is None else numbers.split(chunk)
         everything = isinstance(outputs, str) and outputs == "all"
         parts = [
             self._explain_batch(fitted, batch.to(self.device), several, some, total, everything=everything)
             for batch, some in zip(inputs.split(chunk), chosen, strict=True)
         ]
-        check_finite(inputs)  # last, since it waits for the GPU
+        check_finite(inputs, fitted.form)  # last, since it waits for the GPU
         if len(parts) > 1:
             parts = [(torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts]))]
         values, explained = parts[0]
@@ -257,8 +312,8 @@ class FeatureExplainer:
             inputs=inputs,
             weights=several[0] if weights is None or isinstance(weights, Semivalue) else several,
             total=total,
-            players=self._known_players(inputs),
-            output_names=self._names(len(fitted.base)),
+            players=players,
+            output_names=fitted.output_names,
             provenance=self.provenance,
         )
 
@@ -280,11 +335,42 @@ class FeatureExplainer:
             gain = fitted.masked.everyone(x) - fitted.base
             values = shift_to_total(values, gain.expand(len(weights), -1, -1))
         if outputs is None:
-            outputs = predict(self._require_model(fitted), x, self.output).argmax(1, keepdim=True)
+            outputs = predict(self._require_model(fitted), x, fitted.masked.output).argmax(1, keepdim=True)
         numbers = outputs.to(self.device, non_blocking=True)
         if not everything:
             values = values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1))
         return values, numbers
+
+    def __call__(
+        self,
+        x: Array,
+        *,
+        weights: Semivalue | None = None,
+        outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+        total: Total = "efficient",
+    ) -> shap.Explanation:
+        """Explain inputs as shap's explainers do; values are shifted to add up to what the surrogate predicts."""
+        return to_shap(self.explain(x, weights=weights, outputs=outputs, total=total), data=x)
+
+    def attribute(
+        self,
+        inputs: Array,
+        target: int | Int[Tensor, " batch"] | None = None,
+        *,
+        weights: Semivalue | None = None,
+        total: Total | Literal["auto"] = "auto",
+    ) -> Float[Tensor, "batch ..."]:
+        """Explain inputs as captum's methods do: a tensor of their shape, each position with its player's value.
+
+        Args:
+            inputs: a batch.
+            target: number of the output to explain, or one per input; None where there is but one.
+            weights: as `explain` takes them.
+            total: as `explain` takes it.
+        """
+        fitted = self._require_fitted()
+        chosen = choose_targets(target, len(inputs), len(fitted.base))
+        return spread_over_inputs(self.explain(inputs, weights=weights, outputs=chosen, total=total))
 
     def compile(self) -> Self:
         """Compile the way from inputs to values by torch.compile; the first call with each batch size is slow then.
@@ -299,11 +385,11 @@ class FeatureExplainer:
     def game(self, x: Array) -> PredictionGame:
         """Return the game of one input that is being explained, so that anything can be audited."""
         fitted = self._require_fitted()
-        one = torch.as_tensor(x)
         assert self.players is not None  # noqa: S101 - known since the fit
         dimensions = self.players.assignment.ndim + self.players.is_image
-        one = check_inputs(one if one.ndim > dimensions else one[None])
-        self._known_players(one)
+        several = x if np.ndim(x) > dimensions or hasattr(x, "columns") else as_tensor(x)[None]
+        one = check_inputs(several, form=fitted.form)
+        self._known_players(one, fitted.form)
         if len(one) != 1:
             raise ValueError(f"a game is that of one input, got {len(one)}")
         return PredictionGame(fitted.masked, one.to(self.device))
@@ -336,13 +422,15 @@ class FeatureExplainer:
         """
         fitted = self._require_fitted()
         check_budget(budget)
-        x = check_inputs(x_train, "x_train")
-        players = self._known_players(x)
-        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid))
+        x = check_inputs(x_train, "x_train", fitted.form)
+        players = self._known_players(x, fitted.form)
+        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid", fitted.form))
         players.check(valid)
         few = x[:MOST_HELD_OUT].to(self.device)
         channels = fitted.objective.maps * len(fitted.base)
-        student = make_network(network, fitted.masked.surrogate, players, few, channels, seed=self.seed)
+        student = make_network(
+            network, fitted.masked.surrogate, players, few, channels, seed=self.seed, form=fitted.form
+        )
         plan = Plan(budget, Recipe(batch_size, learning_rate, compiled=compiled), 2, augment, None, False, progress)
         history = fit_student(student, fitted.network, x, valid, device=self.device, seed=self.seed, plan=plan)
         taught = copy.copy(self)
@@ -357,7 +445,6 @@ class FeatureExplainer:
         facts = {
             "network": "own" if callable(self.network) else self.network,
             "example": self._example_shape,
-            "output_names": self.output_names,
             "seed": self.seed,
             "histories": {name: asdict(each) for name, each in self.histories.items()},
             "fidelity": None if self.fidelity is None else asdict(self.fidelity),
@@ -370,7 +457,7 @@ class FeatureExplainer:
         cls,
         folder: str | os.PathLike[str],
         *,
-        model: nn.Module | None = None,
+        model: nn.Module | Any = None,  # noqa: ANN401 - a function or an estimator
         surrogate: nn.Module | None = None,
         network: MakeNetwork | None = None,
         device: str | torch.device = "auto",
@@ -379,8 +466,8 @@ class FeatureExplainer:
 
         Args:
             folder: where it is.
-            model: a module of the model's architecture, trained or not. Explainers of images need it; those of tables
-                only for outputs="predicted" and to be fitted again.
+            model: a module of the model's architecture, trained or not; or the black box. Explainers of images by a
+                module need it; others only for outputs="predicted" and to be fitted again.
             surrogate: a module of the architecture of the surrogate network, if it was one of your own.
             network: makes the explaining network, if it was one of your own.
             device: where it shall run.
@@ -393,9 +480,15 @@ class FeatureExplainer:
             _Missing() if model is None else model, players, output=facts["output"], device=where, seed=facts["seed"]
         )
         loaded.network, loaded.surrogate = network or facts["network"], fitted.masked.surrogate
-        loaded.output_names = None if facts["output_names"] is None else tuple(facts["output_names"])
+        loaded.output_names = fitted.output_names
         loaded.histories = {name: History.from_facts(each) for name, each in facts["histories"].items()}
         loaded.fidelity = None if facts["fidelity"] is None else Fidelity.from_facts(facts["fidelity"])
+        loaded._arguments |= {
+            "network": loaded.network,
+            "surrogate": loaded.surrogate,
+            "objective": fitted.objective,
+            "output_names": fitted.output_names,
+        }
         loaded.objective, loaded._fitted, loaded._example_shape = fitted.objective, fitted, tuple(facts["example"])
         return loaded
 
@@ -415,7 +508,7 @@ class FeatureExplainer:
         return {
             "fwshapley": __version__,
             "torch": torch.__version__,
-            "output": self.output,
+            "output": self.output if self._fitted is None else self._fitted.masked.output,
             "objective": type(self.objective).__name__.lower(),
             "seed": self.seed,
             "training": {
@@ -435,13 +528,13 @@ class FeatureExplainer:
             raise RuntimeError("only the model knows what it predicts: pass model=... to load, or name the outputs")
         return fitted.model
 
-    def _known_players(self, x: Tensor) -> Players:
+    def _known_players(self, x: Tensor, form: Form | None) -> Players:
         players = self.players
         if players is None:
             if x.ndim != 2:  # noqa: PLR2004 - rows and columns
                 shape = tuple(x.shape)
                 raise ValueError(f"inputs of shape {shape} are no table: say who plays, e.g. players=grid(...)")
-            players = columns(x.shape[1]).to(self.device)
+            players = columns(x.shape[1], None if form is None else form.names).to(self.device)
         players.check(x)
         return players
 
@@ -464,9 +557,6 @@ class FeatureExplainer:
         if total == "auto":
             return "efficient" if isinstance(self.objective, Kernel) else "raw"
         return "efficient" if isinstance(self.objective, Kernel) else total
-
-    def _names(self, count: int) -> tuple[str, ...]:
-        return self.output_names or tuple(f"output {number}" for number in range(count))
 
 
 def _choose_objective(

@@ -13,9 +13,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fwshapley.games.masking import MaskedModel, Output
+from fwshapley.blackbox import BlackBox
+from fwshapley.forms import Form
+from fwshapley.games.masking import KINDS, MaskedModel, Output
+from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.encoder import ImageNetwork
-from fwshapley.networks.mlp import TableNetwork
+from fwshapley.networks.mlp import ColumnKinds, TableNetwork
 from fwshapley.networks.unet import UNet
 from fwshapley.objective import Objective
 from fwshapley.players import Players
@@ -23,11 +26,10 @@ from fwshapley.storage import digest
 from fwshapley.surrogate import (
     Augment,
     Fidelity,
-    Removal,
     Surrogate,
     TableSurrogate,
     in_chunks,
-    make_surrogate,
+    make_fill,
     measure_fidelity,
     predict,
     take,
@@ -42,6 +44,7 @@ MakeNetwork = Callable[[int], nn.Module]
 UNET_WIDTHS: Mapping[NetworkName, int] = {"unet": 64, "slim": 32}
 SURROGATE_SHARE, SURROGATE_BATCHES = 0.3, 4
 VALIDATION_INPUTS, VALIDATION_MASKS = 512, 32
+UNIT_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -92,14 +95,18 @@ class Fitted:
         network: from inputs to (batch, players, channels).
         objective: how its output is read.
         base: what nobody is worth.
+        output_names: one per output.
         model: a copy of what is explained, which says what it predicts; None if it was not at hand.
+        form: of the table that is explained; None for images.
     """
 
     masked: MaskedModel
     network: nn.Module
     objective: Objective
     base: Float[Tensor, " outputs"]
-    model: nn.Module | None = None
+    output_names: tuple[str, ...]
+    model: nn.Module | None
+    form: Form | None
 
     def values(
         self, x: Float[Tensor, "batch ..."], mixtures: Float[Tensor, "weights maps"]
@@ -122,7 +129,8 @@ def prepare_surrogate(
     x: Float[Tensor, "rows ..."],
     *,
     output: Output,
-    removal: Removal,
+    removal: Literal["auto", "zero", "mean"] | Tensor,
+    form: Form | None,
     seed: int,
 ) -> nn.Module:
     """Return a surrogate on the device of the players, untrained unless it was given ready.
@@ -134,26 +142,68 @@ def prepare_surrogate(
         x: inputs to train on.
         output: what a coalition is worth.
         removal: what hidden features become.
+        form: of the table.
         seed: of new layers.
     """
-    device, outputs = players.assignment.device, predict(model, x[:1], output).shape[1]
+    device, targets = players.assignment.device, predict(model, x[:UNIT_ROWS], output)
     if isinstance(surrogate, (Surrogate, TableSurrogate)):
         ready = copy.deepcopy(surrogate).to(device).eval().requires_grad_(requires_grad=False)
-        _check_ready(ready, players, x[:1].to(device), outputs)
+        _check_ready(ready, players, x[:1].to(device), targets.shape[1])
         return ready
-    network = _surrogate_network(surrogate, model, players)
-    if isinstance(removal, str) and removal == "auto":  # out of range is for networks that will learn what it means
-        removal = "mean" if not players.is_image else "zero" if surrogate is None else "auto"
-    elif network is None:
+    with own_randomness(device):
+        torch.manual_seed(seed)
+        if surrogate == "auto" and not players.is_image:
+            made: nn.Module = _fresh_table_surrogate(players, x, targets, output=output, removal=removal, form=form)
+        else:
+            made = _filling_surrogate(surrogate, model, players, x, targets, output=output, removal=removal, form=form)
+    place(made, device, players)
+    return made.eval()
+
+
+def _fresh_table_surrogate(
+    players: Players,
+    x: Float[Tensor, "rows columns"],
+    targets: Float[Tensor, "some outputs"],
+    *,
+    output: Output,
+    removal: Literal["auto", "zero", "mean"] | Tensor,
+    form: Form | None,
+) -> TableSurrogate:
+    """Return a perceptron that is told what is hidden."""
+    if not isinstance(removal, str) or removal != "auto":
         raise ValueError(
             "the surrogate of a table is told what is hidden and fills nothing: leave removal='auto', or give a "
             "surrogate network of your own (or None) that removal applies to"
         )
-    with own_randomness(device):
-        torch.manual_seed(seed)
-        made = make_surrogate(network, players, x, outputs=outputs, removal=removal, classes=output != "raw")
-    place(made, device, players)
-    return made.eval()
+    units = targets if KINDS[output] == "values" else None
+    return TableSurrogate(x, players, targets.shape[1], kinds=kinds_of(form), targets=units)
+
+
+def _filling_surrogate(
+    surrogate: nn.Module | Literal["auto"] | None,
+    model: nn.Module,
+    players: Players,
+    x: Float[Tensor, "rows ..."],
+    targets: Float[Tensor, "some outputs"],
+    *,
+    output: Output,
+    removal: Literal["auto", "zero", "mean"] | Tensor,
+    form: Form | None,
+) -> Surrogate:
+    """Return a network on filled inputs: the model or its copy, one that was given, or a fresh one for a black box."""
+    if isinstance(removal, str) and form is not None and any(form.kinds.categories):
+        raise ValueError(
+            "no category is the mean of others: give removal as a row or several of the table (background data)"
+        )
+    if isinstance(removal, str) and removal == "auto":  # out of range is for networks that will learn what it means
+        removal = "mean" if not players.is_image else "zero" if surrogate is None else "auto"
+    fresh = surrogate == "auto" and isinstance(model, BlackBox)
+    if fresh:
+        units = targets if KINDS[output] == "values" else None
+        network: nn.Module = SmallCNN(x.shape[1] + 1, targets.shape[1], min(x.shape[-2:]), targets=units)
+    else:
+        network = copy.deepcopy(surrogate) if isinstance(surrogate, nn.Module) else copy.deepcopy(model)
+    return Surrogate(network, players, make_fill(removal, x), tell_mask=fresh, kind=KINDS[output])
 
 
 def teach_surrogate(
@@ -288,6 +338,7 @@ def make_network(
     channels: int,
     *,
     seed: int,
+    form: Form | None = None,
 ) -> nn.Module:
     """Return an untrained network on the device of the example: (batch, ...) to (batch, players, channels)."""
     with own_randomness(example.device):
@@ -297,7 +348,7 @@ def make_network(
         elif not players.is_image:
             if kind != "auto":
                 raise ValueError(f"network={kind!r} is for images; tables take 'auto' or a function that makes one")
-            network = TableNetwork(example, players.n_players, channels)
+            network = TableNetwork(example, players.n_players, channels, kinds=kinds_of(form))
         elif kind == "auto":
             network = ImageNetwork(surrogate, example[:1], players, channels)
         else:
@@ -311,6 +362,11 @@ def make_network(
             f"{channels} channels)"
         )
     return network
+
+
+def kinds_of(form: Form | None) -> ColumnKinds:
+    """What the columns of a table hold; numbers, if nothing is known of it."""
+    return ColumnKinds() if form is None else form.kinds
 
 
 def place(module: nn.Module, device: torch.device, players: Players) -> None:
@@ -329,14 +385,3 @@ def _check_ready(surrogate: Surrogate | TableSurrogate, players: Players, x: Ten
         found = surrogate(x, everyone).shape[1]
     if found != outputs:
         raise ValueError(f"the surrogate given has {found} outputs, the model {outputs}")
-
-
-def _surrogate_network(
-    surrogate: nn.Module | Literal["auto"] | None, model: nn.Module, players: Players
-) -> nn.Module | None:
-    """Return the network inside a surrogate: the model's copy, or one that was given; None for a fresh perceptron."""
-    if surrogate is None:
-        return model
-    if isinstance(surrogate, nn.Module):
-        return copy.deepcopy(surrogate)
-    return copy.deepcopy(model) if players.is_image else None

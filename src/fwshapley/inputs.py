@@ -11,8 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fwshapley.checks import Array, check_choice
-from fwshapley.games.masking import Output
+from fwshapley.blackbox import BlackBox
+from fwshapley.checks import Array, as_tensor, check_choice
+from fwshapley.forms import Form
+from fwshapley.games.masking import KINDS, Output
 from fwshapley.surrogate import as_columns
 from fwshapley.training import Budget
 
@@ -26,28 +28,41 @@ def check_budget(budget: object) -> None:
         raise TypeError(f"budget must be a Budget, e.g. Budget(seconds=60), got {budget!r}")
 
 
-def check_inputs(x: Array, name: str = "inputs") -> Float[Tensor, "batch ..."]:
-    """Return a batch of inputs in float32, or say which of them cannot be used; a DataFrame is taken as an array."""
-    inputs = as_inputs(x, name)
-    check_finite(inputs)
+def check_inputs(x: Array, name: str = "inputs", form: Form | None = None) -> Float[Tensor, "batch ..."]:
+    """Return a batch of inputs in float32, or say which of them cannot be used."""
+    inputs = as_inputs(x, name, form)
+    check_finite(inputs, form)
     return inputs
 
 
-def as_inputs(x: Array, name: str = "inputs") -> Float[Tensor, "batch ..."]:
-    """Return a batch of inputs in float32 whose numbers have not been looked at."""
-    try:
-        inputs = torch.as_tensor(x.to_numpy() if hasattr(x, "to_numpy") else x).detach().float()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name} must be an array or tensor of numbers, got {type(x).__name__} ({error})") from error
+def as_inputs(x: Array, name: str = "inputs", form: Form | None = None) -> Float[Tensor, "batch ..."]:
+    """Return a batch of inputs in float32 whose numbers have not been looked at.
+
+    Args:
+        x: an array or a DataFrame.
+        name: what to call it in errors.
+        form: of the table; without, a DataFrame is taken as an array.
+    """
+    if form is not None and form.frame:
+        inputs = form.encode(x)
+    else:
+        try:
+            numbers = as_tensor(x).detach()
+        except (TypeError, ValueError, RuntimeError) as error:
+            kind = type(x).__name__
+            raise TypeError(f"{name} must be an array or tensor of numbers, got {kind} ({error})") from error
+        inputs = numbers.float() if form is None else form.encode(numbers)
     if inputs.ndim < 2 or not len(inputs):  # noqa: PLR2004 - rows and columns
         shape = tuple(inputs.shape)
         raise ValueError(f"{name} must be a batch of at least one input (labels are not needed), got shape {shape}")
     return inputs
 
 
-def check_finite(inputs: Float[Tensor, "batch ..."]) -> None:
+def check_finite(inputs: Float[Tensor, "batch ..."], form: Form | None = None) -> None:
     """Raise an error that names the first input with a value that is no number; waits for the inputs' device."""
     finite = inputs.isfinite()
+    if form is not None and any(form.kinds.gaps):
+        finite |= inputs.isnan() & torch.tensor(form.kinds.gaps, device=inputs.device)
     if not bool(finite.all()):
         row, count = int((~finite).flatten(1).any(1).nonzero()[0]), int((~finite).sum())
         raise ValueError(f"input {row} holds NaN or infinite values ({count} in all); mend them first")
@@ -64,8 +79,8 @@ def hold_out(x: Float[Tensor, "rows ..."], seed: int) -> tuple[Float[Tensor, "tr
 
 def check_model(
     model: nn.Module, x: Float[Tensor, "batch ..."], output: Output, output_names: Sequence[str] | None
-) -> None:
-    """Raise unless the model's outputs on some inputs are what `output` says they are."""
+) -> int:
+    """Return how many outputs the model has on some inputs, or raise if they are not what `output` says."""
     try:
         with torch.no_grad():
             raw = model(x)
@@ -78,14 +93,21 @@ def check_model(
     if not bool(raw.isfinite().all()):
         raise ValueError("the model's outputs are not finite on the first inputs")
     out = as_columns(raw)
-    if output_names is not None and len(output_names) != out.shape[1]:
-        raise ValueError(f"{len(output_names)} output names for a model of {out.shape[1]} outputs")
-    if output == "raw":
-        return
-    if out.shape[1] == 1:
-        raise ValueError("the model has one output, so its classes have no probabilities; use output='raw'")
-    if bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < NEARLY_ONE).all()):
+    count = out.shape[1]
+    if output_names is not None and len(output_names) != count:
+        raise ValueError(f"{len(output_names)} output names for a model of {count} outputs")
+    if KINDS[output] == "classes" and count == 1:
+        raise ValueError(
+            "the model has one output, so there are no classes: use output='label probability' if it is the logit of a "
+            "yes or no, output='raw' if it is a value"
+        )
+    if KINDS[output] == "classes" and not isinstance(model, BlackBox) and _sum_to_one(out):
         raise ValueError("the model seems to return probabilities: let it return logits, or use output='raw'")
+    return count
+
+
+def _sum_to_one(out: Float[Tensor, "batch outputs"]) -> bool:
+    return bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < NEARLY_ONE).all())
 
 
 def choose_outputs(
@@ -96,9 +118,9 @@ def choose_outputs(
         check_choice("outputs", outputs, ("all", "predicted"))
         if outputs == "all":
             return torch.arange(count).expand(batch, -1)
-        if output == "raw":
-            raise ValueError("raw outputs are no classes, so none is predicted; name the outputs, e.g. outputs=[0]")
-        return None
+        if KINDS[output] != "classes" and count > 1:
+            raise ValueError("outputs that are no classes are all predicted; name some, e.g. outputs=[0]")
+        return None if count > 1 else torch.zeros(batch, 1, dtype=torch.long)
     try:
         numbers = torch.atleast_1d(torch.as_tensor(outputs))
     except (TypeError, ValueError) as error:

@@ -102,32 +102,54 @@ def columns(count: int, names: Sequence[str] | None = None) -> Players:
     return Players(torch.arange(count), _names(names, count, "column"))
 
 
-def groups(members: Mapping[str, Sequence[int]], count: int | None = None) -> Players:
+def groups(
+    members: Mapping[str, Sequence[int] | Sequence[str]],
+    count: int | None = None,
+    *,
+    names: Sequence[str] | None = None,
+) -> Players:
     """Groups of columns as players, e.g. a one-hot group; columns not named are players of their own.
 
     Args:
-        members: column numbers by name of the group.
+        members: columns by name of the group: their numbers, or names if `names` are given.
         count: number of columns of the table; by default the largest column named, plus one.
+        names: of all columns of the table, e.g. those of a DataFrame; they also name the columns in no group.
 
     Example:
         >>> groups({"colour": [0, 1, 2], "price": [3]}).n_players
         2
+        >>> groups({"place": ["city", "street"]}, names=["city", "street", "price"]).names
+        ('place', 'price')
     """
-    named = [column for group in members.values() for column in group]
-    count = check_whole("count", max(named, default=-1) + 1 if count is None else count)
+    every = None if names is None else list(map(str, names))
+    numbers = {name: [_number(column, every) for column in group] for name, group in members.items()}
+    named = [column for group in numbers.values() for column in group]
+    if count is None:
+        count = max(named, default=-1) + 1 if every is None else len(every)
+    count = check_whole("count", count)
     repeated = {column for column in named if named.count(column) > 1}
     if repeated or any(not 0 <= column < count for column in named):
         raise ValueError(f"each of the columns 0..{count - 1} may be in one group only; got {dict(members)}")
     empty = [name for name, group in members.items() if not len(group)]
     if empty:
         raise ValueError(f"the group {empty[0]!r} has no columns")
-    owners = {column: name for name, group in members.items() for column in group}
-    labels = [owners.get(column, f"column {column}") for column in range(count)]
+    owners = {column: name for name, group in numbers.items() for column in group}
+    single = _names(every, count, "column")
+    labels = [owners.get(column, single[column]) for column in range(count)]
     taken = [label for column, label in enumerate(labels) if column not in owners and label in members]
     if taken:
         raise ValueError(f"{taken[0]!r} is the name of a column that is in no group; call the group otherwise")
     order = list(dict.fromkeys(labels))
     return Players(torch.tensor([order.index(label) for label in labels]), tuple(order))
+
+
+def _number(column: int | str, names: Sequence[str] | None) -> int:
+    if not isinstance(column, str):
+        return column
+    if names is None or column not in names:
+        known = "pass names=..., e.g. those of the DataFrame" if names is None else f"there are {', '.join(names)}"
+        raise ValueError(f"there is no column {column!r} to group: {known}")
+    return names.index(column)
 
 
 def grid(height: int, width: int, *, patch: int) -> Players:

@@ -14,8 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fwshapley.fitting import Fitted, MakeNetwork, make_network
-from fwshapley.games.masking import MaskedModel
+from fwshapley.blackbox import BlackBox, find_function
+from fwshapley.fitting import Fitted, MakeNetwork, kinds_of, make_network
+from fwshapley.forms import Form
+from fwshapley.games.masking import KINDS, MaskedModel
+from fwshapley.networks.cnn import SmallCNN
 from fwshapley.objective import objective_from_facts
 from fwshapley.players import Players
 from fwshapley.storage import load_bundle, save_bundle
@@ -37,7 +40,10 @@ def save_fitted(folder: Path, fitted: Fitted, players: Players, facts: Mapping[s
         "objective": fitted.objective.facts(),
         "surrogate": _surrogate_facts(fitted.masked.surrogate),
         "output": fitted.masked.output,
+        "output_names": fitted.output_names,
         "has_model": fitted.model is not None,
+        "black_box": isinstance(fitted.model, BlackBox),
+        "form": None if fitted.form is None else fitted.form.facts(),
     }
     save_bundle(folder / FILE, KIND, {**facts, **inside}, tensors)
 
@@ -45,7 +51,7 @@ def save_fitted(folder: Path, fitted: Fitted, players: Players, facts: Mapping[s
 def load_fitted(
     folder: Path,
     *,
-    model: nn.Module | None,
+    model: Any,  # noqa: ANN401 - as `FeatureExplainer` takes it
     surrogate: nn.Module | None,
     network: MakeNetwork | None,
     device: torch.device,
@@ -59,40 +65,76 @@ def load_fitted(
         for part in ("surrogate", "network", "model")
     }
     objective = objective_from_facts(facts["objective"])
-    inside = model if surrogate is None else surrogate
-    made = _make_surrogate(facts["surrogate"], parts["surrogate"], players, inside, path)
+    form = None if facts["form"] is None else Form.from_facts(facts["form"])
+    explained = _restore_model(model, facts, parts["model"], form, path)
+    inside = surrogate or (explained if isinstance(explained, BlackBox) else model)
+    made = _make_surrogate(facts["surrogate"], parts["surrogate"], players, model=inside, form=form, path=path)
     masked = MaskedModel(_fill(made, parts["surrogate"], path).to(device), facts["output"], players.n_players, device)
     if facts["network"] == "own" and network is None:
         raise ValueError(f"{path} was saved with a network of your own: pass network=..., the function that makes it")
     example, channels = torch.zeros(facts["example"], device=device), objective.maps * len(tensors["base"])
-    explaining = make_network(network or facts["network"], masked.surrogate, players, example, channels, seed=0)
-    explained = None
-    if model is not None and facts["has_model"]:
-        explained = _fill(copy.deepcopy(model), parts["model"], path).to(device)
-    base = tensors["base"].to(device)
-    return Fitted(masked, _fill(explaining, parts["network"], path), objective, base, explained), players, facts
+    made = make_network(network or facts["network"], masked.surrogate, players, example, channels, seed=0, form=form)
+    fitted = Fitted(
+        masked,
+        _fill(made, parts["network"], path),
+        objective,
+        tensors["base"].to(device),
+        tuple(facts["output_names"]),
+        None if explained is None else explained.to(device),
+        form,
+    )
+    return fitted, players, facts
+
+
+def _restore_model(
+    model: Any,  # noqa: ANN401 - as `FeatureExplainer` takes it
+    facts: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    form: Form | None,
+    path: Path,
+) -> nn.Module | None:
+    """Return the model that was explained, if it is given: a module with the tensors saved, a function as it is."""
+    if model is None or not facts["has_model"]:
+        return None
+    if facts["black_box"] == isinstance(model, nn.Module):
+        saved, given = "a function", "a torch module"
+        saved, given = (saved, given) if facts["black_box"] else (given, saved)
+        raise TypeError(f"the model that {path} explains was {saved}, the one given is {given}")
+    if facts["black_box"]:
+        return BlackBox(find_function(model).ask, KINDS[facts["output"]], form)
+    return _fill(copy.deepcopy(model), tensors, path)
 
 
 def _surrogate_facts(surrogate: nn.Module) -> dict[str, Any]:
-    if isinstance(surrogate, Surrogate):
-        model = type(surrogate.network).__name__
-        return {"model": model, "tell_mask": surrogate.tell_mask, "classes": surrogate.classes}
-    return {"model": None}
+    if not isinstance(surrogate, Surrogate):
+        return {"model": None}
+    network = surrogate.network
+    fresh = (network.channels, network.outputs, network.side) if isinstance(network, SmallCNN) else None
+    how = {"tell_mask": surrogate.tell_mask, "kind": surrogate.kind}
+    return {"model": type(network).__name__, "fresh": fresh, **how}
 
 
 def _make_surrogate(
-    facts: dict[str, Any], tensors: Mapping[str, Tensor], players: Players, model: nn.Module | None, path: Path
+    facts: dict[str, Any],
+    tensors: Mapping[str, Tensor],
+    players: Players,
+    *,
+    model: Any,  # noqa: ANN401 - as `FeatureExplainer` takes it
+    form: Form | None,
+    path: Path,
 ) -> nn.Module:
     if facts["model"] is None:
-        columns = len(tensors["standardise.mean"])
-        return TableSurrogate(torch.zeros(2, columns), players, len(tensors["network.last.bias"]))
-    if model is None:
-        raise ValueError(
+        rows = torch.zeros(2, *players.assignment.shape)
+        return TableSurrogate(rows, players, len(tensors["network.last.bias"]), kinds=kinds_of(form))
+    how = {"tell_mask": facts["tell_mask"], "kind": facts["kind"]}
+    if facts["fresh"] is not None:
+        return Surrogate(SmallCNN(*facts["fresh"]), players, tensors["fill"].clone(), **how)
+    if not isinstance(model, nn.Module):
+        raise ValueError(  # noqa: TRY004 - mostly there is none
             f"{path} holds the tensors of a {facts['model']}, not its code: pass model=... (or surrogate=..., if it "
             "was one of your own), a module of that architecture, trained or not"
         )
-    network = copy.deepcopy(model)
-    return Surrogate(network, players, tensors["fill"].clone(), tell_mask=facts["tell_mask"], classes=facts["classes"])
+    return Surrogate(copy.deepcopy(model), players, tensors["fill"].clone(), **how)
 
 
 def _fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> nn.Module:

@@ -12,19 +12,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fwshapley.checks import Array, check_choice
-from fwshapley.games.masking import MOST_ELEMENTS, Output
-from fwshapley.networks.mlp import MLP, Standardise
+from fwshapley.games.masking import KINDS, MOST_ELEMENTS, Kind, Output
+from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, spread_of
 from fwshapley.players import Players
 from fwshapley.sampling import draw_bernoulli, draw_trusted_bernoulli
 from fwshapley.training import Batch, Budget, History, Recipe, train
 
-Removal = Literal["auto", "zero", "mean"] | Tensor
+Removal = Literal["auto", "zero", "mean"] | Tensor | pd.DataFrame
 """What takes the place of hidden features: a rule, one input (a baseline), or several (background data)."""
 
 PLAUSIBLE_ZEROS = 0.01
@@ -43,18 +44,18 @@ class Surrogate(nn.Module):
         network: what sees the filled input.
         players: which part belongs to whom.
         fill: what hidden positions become, (fills, ...) broadcast against inputs. With several (background data), the
-            prediction is their mean: of class probabilities, or of raw outputs.
+            prediction is their mean: of probabilities, or of values.
         tell_mask: whether the network also gets the mask, as a last channel of an image.
-        classes: whether outputs are logits of classes.
+        kind: what the network's outputs are: logits of "classes" or "labels", or "values".
     """
 
     fill: Tensor
 
     def __init__(
-        self, network: nn.Module, players: Players, fill: Tensor, *, tell_mask: bool = False, classes: bool = True
+        self, network: nn.Module, players: Players, fill: Tensor, *, tell_mask: bool = False, kind: Kind = "classes"
     ) -> None:
         super().__init__()
-        self.network, self.players, self.tell_mask, self.classes = network, players, tell_mask, classes
+        self.network, self.players, self.tell_mask, self.kind = network, players, tell_mask, kind
         self.register_buffer("fill", fill)
 
     def forward(
@@ -65,8 +66,7 @@ class Surrogate(nn.Module):
         answers = [self._answer(x, mask, fill) for fill in self.fill.to(x.dtype)]
         if len(answers) == 1:
             return answers[0]
-        every = torch.stack(answers).float()
-        return every.log_softmax(-1).logsumexp(0) if self.classes else every.mean(0)
+        return MEANS[self.kind](torch.stack(answers).float())
 
     def _answer(self, x: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
         shown = torch.where(mask, x, fill)
@@ -76,38 +76,45 @@ class Surrogate(nn.Module):
 
 
 class TableSurrogate(nn.Module):
-    """A fresh perceptron on standardised [x * s, s]."""
+    """A fresh perceptron on [coordinates * s, s].
 
-    def __init__(self, x: Float[Tensor, "rows columns"], players: Players, outputs: int) -> None:
+    Args:
+        x: rows to take the scales of the columns from.
+        players: which columns belong to whom.
+        outputs: number of outputs.
+        kinds: what the columns hold.
+        targets: outputs to take their units from.
+    """
+
+    def __init__(
+        self,
+        x: Float[Tensor, "rows columns"],
+        players: Players,
+        outputs: int,
+        *,
+        kinds: ColumnKinds = ColumnKinds(),  # noqa: B008 - immutable
+        targets: Float[Tensor, "rows outputs"] | None = None,
+    ) -> None:
         super().__init__()
         self.players = players
-        self.standardise = Standardise(x)
-        self.network = MLP(x.shape[1] + players.n_players, outputs)
+        self.coordinates = Coordinates(x, kinds)
+        self.network = MLP(self.coordinates.count + players.n_players, outputs)
+        self.rescale = Rescale(outputs, targets)
 
     def forward(
         self, x: Float[Tensor, "batch columns"], coalitions: Bool[Tensor, "batch players"]
     ) -> Float[Tensor, "batch outputs"]:
-        """Network outputs: logits or raw values."""
-        shown = self.standardise(x) * self.players.spread(coalitions)
-        out: Tensor = self.network(torch.cat([shown, coalitions.to(x.dtype)], 1))
+        """Network outputs: logits or values."""
+        mask = self.players.spread(coalitions)[:, self.coordinates.owner]
+        shown = self.coordinates(x) * mask
+        out: Tensor = self.rescale(self.network(torch.cat([shown, coalitions.to(x.dtype)], 1)))
         return out
 
 
-def make_surrogate(
-    network: nn.Module | None, players: Players, x: Tensor, *, outputs: int, removal: Removal, classes: bool
-) -> nn.Module:
-    """Return a surrogate, untrained: the network on filled inputs, or without one a fresh perceptron for tables.
-
-    removal="auto" hides pixels as zero, unless zero is a plausible value (more than 1 % of the data, as the background
-    of digits is): then as a value that no pixel has, half the range below the smallest.
-    """
-    if network is None:
-        return TableSurrogate(x, players, outputs)
-    return Surrogate(network, players, make_fill(removal, x), classes=classes)
-
-
 def check_removal(removal: Literal["auto", "zero", "mean"] | Array) -> Removal:
-    """Return removal as a rule or a tensor."""
+    """Return removal as a rule, a tensor or a DataFrame."""
+    if isinstance(removal, pd.DataFrame):
+        return removal
     if not isinstance(removal, str):
         filled = torch.as_tensor(removal)
         if not bool(filled.isfinite().all()):
@@ -117,8 +124,14 @@ def check_removal(removal: Literal["auto", "zero", "mean"] | Array) -> Removal:
     return cast("Removal", removal)
 
 
-def make_fill(removal: Removal, x: Float[Tensor, "rows ..."]) -> Float[Tensor, "fills ..."]:
-    """Return what hidden positions become."""
+def make_fill(
+    removal: Literal["auto", "zero", "mean"] | Tensor, x: Float[Tensor, "rows ..."]
+) -> Float[Tensor, "fills ..."]:
+    """Return what hidden positions become.
+
+    removal="auto" hides pixels as zero, unless zero is a plausible value (more than 1 % of the data, as the background
+    of digits is): then as a value that no pixel has, half the range below the smallest.
+    """
     if isinstance(removal, Tensor):
         fill = removal.to(x.device, x.dtype)
         fill = fill if fill.ndim == x.ndim else fill[None]
@@ -129,7 +142,7 @@ def make_fill(removal: Removal, x: Float[Tensor, "rows ..."]) -> Float[Tensor, "
             )
         return fill
     if removal == "mean":
-        return x.mean(0, keepdim=True)
+        return x.nanmean(0, keepdim=True)
     low, high = x.aminmax()
     plausible = removal == "auto" and float((x == 0).float().mean()) > PLAUSIBLE_ZEROS
     return torch.full((1,) * x.ndim, float(low - (high - low) / 2) if plausible else 0.0, device=x.device)
@@ -152,7 +165,7 @@ def train_surrogate(
     identity: Mapping[str, Any] | None = None,
     progress: bool = True,
 ) -> History:
-    """Train in place: KL divergence from the model's classes, or squared error for raw outputs.
+    """Train in place: KL divergence from the model's classes or labels, or squared error of values, in their units.
 
     Model and surrogate are on the device to train on; inputs may be elsewhere and go there batch by batch.
     """
@@ -161,6 +174,7 @@ def train_surrogate(
     targets = None if augment else predict(model, x, output).to(device)
     x_valid = x_valid.to(device)
     valid_targets = predict(model, x_valid, output).to(device)
+    unit = spread_of(valid_targets) if KINDS[output] == "values" else torch.ones((), device=device)
     valid_coalitions = _draw_any_size(len(x_valid), n_players, torch.Generator(device).manual_seed(seed))
 
     def loss(module: nn.Module, batch: Batch) -> Tensor:
@@ -168,11 +182,11 @@ def train_surrogate(
         inputs = batch.shard.of(take(x, batch, augment))
         rows = batch.shard.of(batch.rows).to(device, non_blocking=True)
         known = predict(model, inputs, output).to(device) if targets is None else targets[rows]
-        return divergence(module(inputs, coalitions), known, output).mean()
+        return divergence(module(inputs, coalitions) / unit, known / unit, output).mean()
 
     def validate(module: nn.Module) -> float:
         out = answer(module, x_valid, valid_coalitions)
-        return float(divergence(out, valid_targets, output).mean())
+        return float(divergence(out / unit, valid_targets / unit, output).mean())
 
     history = train(
         surrogate,
@@ -208,21 +222,25 @@ def device_of(module: nn.Module) -> torch.device:
 def divergence(
     out: Float[Tensor, "rows outputs"], target: Float[Tensor, "rows outputs"], output: Output
 ) -> Float[Tensor, " rows"]:
-    """KL divergence of class probabilities from logits, or squared error of raw outputs, row by row."""
-    if output == "raw":
-        return (out.float() - target).square().sum(1)
-    return functional.kl_div(out.float().log_softmax(1), target, reduction="none").sum(1)
+    """KL divergence of the target's probabilities from logits, or squared error of values, row by row."""
+    out, kind = out.float(), KINDS[output]
+    if kind == "values":
+        return (out - target).square().sum(1)
+    if kind == "classes":
+        return functional.kl_div(out.log_softmax(1), target, reduction="none").sum(1)
+    yes = functional.kl_div(functional.logsigmoid(out), target, reduction="none")
+    return (yes + functional.kl_div(functional.logsigmoid(-out), 1 - target, reduction="none")).sum(1)
 
 
 def predict(model: nn.Module, x: Float[Tensor, "rows ..."], output: Output) -> Float[Tensor, "rows outputs"]:
-    """What a model itself says of whole inputs: class probabilities, or its raw outputs."""
+    """What a model itself says of whole inputs: probabilities of classes or labels, or its raw outputs."""
     device, modes = device_of(model), {module: module.training for module in model.modules()}
     model.eval()
     with torch.no_grad():
         out = torch.cat([as_columns(model(rows.to(device))).float() for rows in in_chunks(x)])
     for module, mode in modes.items():
         module.training = mode
-    return out if output == "raw" else out.softmax(1)
+    return PREDICTIONS[KINDS[output]](out)
 
 
 def answer(surrogate: nn.Module, x: Tensor, coalitions: Tensor) -> Float[Tensor, "rows outputs"]:
@@ -248,7 +266,8 @@ class Fidelity:
 
     Attributes:
         divergence: KL divergence from the model (squared error for raw outputs), by decile of coalition size.
-        agreement: share of inputs whose most likely class it gets right when all is shown; None for raw outputs.
+        agreement: share of inputs whose most likely class it gets right when all is shown, or share of labels; None for
+            raw outputs.
         prior_distance: largest difference between what it says of nobody and the model's mean prediction.
     """
 
@@ -276,12 +295,38 @@ def measure_fidelity(
         deciles.append(float(divergence(out, target, output).mean()))
     everyone = torch.ones(rows, n_players, dtype=torch.bool, device=x.device)
     whole, nobody = answer(surrogate, x, everyone), answer(surrogate, x[:1], ~everyone[:1])
-    prior = nobody if output == "raw" else nobody.softmax(1)
+    said, prior = (PREDICTIONS[KINDS[output]](out) for out in (whole, nobody))
     return Fidelity(
         divergence=tuple(deciles),
-        agreement=None if output == "raw" else float((whole.argmax(1) == target.argmax(1)).double().mean()),
+        agreement=_share_decided_alike(said, target, KINDS[output]),
         prior_distance=float((prior[0] - target.mean(0)).abs().max()),
     )
+
+
+def _share_decided_alike(said: Tensor, target: Tensor, kind: Kind) -> float | None:
+    if kind == "values":
+        return None
+    same = said.argmax(1) == target.argmax(1) if kind == "classes" else (said > 1 / 2) == (target > 1 / 2)
+    return float(same.double().mean())
+
+
+def _mean_of_labels(logits: Float[Tensor, "fills rows labels"]) -> Float[Tensor, "rows labels"]:
+    """Log odds of the mean probability."""
+    yes, no = (functional.logsigmoid(each).logsumexp(0) for each in (logits, -logits))
+    return yes - no
+
+
+MEANS: Mapping[Kind, Callable[[Tensor], Tensor]] = {
+    "classes": lambda logits: logits.log_softmax(-1).logsumexp(0),
+    "labels": _mean_of_labels,
+    "values": lambda values: values.mean(0),
+}
+
+PREDICTIONS: Mapping[Kind, Callable[[Tensor], Tensor]] = {
+    "classes": lambda logits: logits.softmax(1),
+    "labels": torch.sigmoid,
+    "values": lambda values: values,
+}
 
 
 def _draw_any_size(count: int, n: int, generator: torch.Generator) -> Bool[Tensor, "{count} {n}"]:

@@ -13,8 +13,20 @@ from torch import Tensor, nn
 
 from fwshapley.games.game import Coalitions
 
-Output = Literal["probability", "logit", "raw"]
-"""What a coalition is worth: class probabilities, their log odds, or the model's own outputs."""
+Output = Literal["probability", "logit", "label probability", "label logit", "raw"]
+"""What a coalition is worth: probabilities of classes that exclude each other, or of labels that do not; their log
+odds; or the model's own outputs."""
+
+Kind = Literal["classes", "labels", "values"]
+"""What a network's outputs are: logits of classes, logits of labels, each a yes or no of its own, or values."""
+
+KINDS: Mapping[Output, Kind] = {
+    "probability": "classes",
+    "logit": "classes",
+    "label probability": "labels",
+    "label logit": "labels",
+    "raw": "values",
+}
 
 MOST_ELEMENTS = 2**23
 """Numbers in the masked inputs of one call of a surrogate; its activations are many times as large."""
@@ -98,5 +110,7 @@ def class_log_odds(logits: Float[Tensor, "rows classes"]) -> Float[Tensor, "rows
 WORTH: Mapping[Output, Callable[[Tensor], Tensor]] = {
     "probability": lambda logits: logits.softmax(1),
     "logit": class_log_odds,
+    "label probability": torch.sigmoid,
+    "label logit": lambda logits: logits,
     "raw": lambda outputs: outputs,
 }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 SMALLEST_DEVIATION = 1e-6
 
@@ -26,42 +30,116 @@ class MLP(nn.Module):
         hidden = self.first(x)
         for block in self.blocks:
             hidden = hidden + block(hidden)
-        out: Tensor = self.last(nn.functional.silu(self.norm(hidden)))
+        out: Tensor = self.last(functional.silu(self.norm(hidden)))
         return out
 
 
-class Standardise(nn.Module):
-    """Columns of mean 0 and deviation 1 in the rows it was made from; what is constant there keeps its units."""
+class ColumnKinds(NamedTuple):
+    """What the columns of a table hold; empty, all hold numbers without gaps.
+
+    Attributes:
+        categories: number of categories of each column, 0 where it holds numbers.
+        gaps: which columns of numbers may have missing ones.
+    """
+
+    categories: Sequence[int] = ()
+    gaps: Sequence[bool] = ()
+
+
+class Coordinates(nn.Module):
+    """Columns of a table as numbers of one size.
+
+    Numbers get the mean 0 and the deviation 1 that they have in the rows it was made from (what is constant there keeps
+    its units), categories a coordinate each, and columns that may have gaps one that tells a gap.
+
+    Args:
+        x: rows; a category is its code 0, 1, 2, ..., a missing number NaN.
+        kinds: what its columns hold.
+
+    Attributes:
+        count: number of coordinates.
+        owner: the column that each of them comes from.
+    """
 
     mean: Tensor
     scale: Tensor
+    owner: Tensor
 
-    def __init__(self, x: Float[Tensor, "rows columns"]) -> None:
+    def __init__(self, x: Float[Tensor, "rows columns"], kinds: ColumnKinds = ColumnKinds()) -> None:  # noqa: B008 - immutable
         super().__init__()
-        self.register_buffer("mean", x.mean(0))
-        deviation = x.std(0, correction=0)
+        columns, (categories, gaps) = range(x.shape[1]), kinds
+        self.coded = [(column, count) for column, count in enumerate(categories) if count]
+        self.gappy = [column for column, gap in enumerate(gaps) if gap]
+        self.numbers = [column for column in columns if not (categories and categories[column])]
+        ones_of = [[column] * count for column, count in self.coded]
+        owner = [*self.numbers, *(column for ones in ones_of for column in ones), *self.gappy]
+        self.count = len(owner)
+        self.register_buffer("owner", torch.tensor(owner), persistent=False)
+        there = x[:, self.numbers]
+        mean = there.nanmean(0).nan_to_num()
+        deviation = (there - mean).square().nanmean(0).sqrt()
+        self.register_buffer("mean", mean)
         self.register_buffer("scale", torch.where(deviation > SMALLEST_DEVIATION, deviation, 1.0))
 
-    def forward(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch columns"]:
-        """Columns in units of their deviation."""
-        return (x - self.mean) / self.scale
+    def forward(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch coordinates"]:
+        """Coordinates of rows; those of a gap are 0, but for the one that tells it."""
+        plain = len(self.numbers) == x.shape[1]
+        numbers = ((x if plain else x[:, self.numbers]) - self.mean) / self.scale
+        if plain and not self.gappy:
+            return numbers
+        ones = [functional.one_hot(x[:, column].long(), count).to(x.dtype) for column, count in self.coded]
+        return torch.cat([numbers.nan_to_num(), *ones, x[:, self.gappy].isnan().to(x.dtype)], 1)
+
+
+class Rescale(nn.Module):
+    """Outputs of a network in the units of what it learns.
+
+    Args:
+        outputs: number of outputs.
+        targets: what to take mean and deviation from; without, they are 0 and 1.
+    """
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, outputs: int, targets: Float[Tensor, "rows outputs"] | None = None) -> None:
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(outputs) if targets is None else targets.mean(0))
+        self.register_buffer("spread", torch.ones(outputs) if targets is None else spread_of(targets))
+
+    def forward(self, out: Float[Tensor, "batch outputs"]) -> Float[Tensor, "batch outputs"]:
+        """Outputs in those units."""
+        return self.centre + self.spread * out
+
+
+def spread_of(targets: Float[Tensor, "rows outputs"]) -> Float[Tensor, " outputs"]:
+    """Deviation of every output, or 1 where it is constant."""
+    deviation = targets.std(0, correction=0)
+    return torch.where(deviation > SMALLEST_DEVIATION * targets.abs().amax(0), deviation, 1.0)
 
 
 class TableNetwork(nn.Module):
     """Explainer of tables: (batch, columns) to (batch, players, channels), zero at the start."""
 
     def __init__(
-        self, x: Float[Tensor, "rows columns"], players: int, channels: int, *, width: int = 256, depth: int = 3
+        self,
+        x: Float[Tensor, "rows columns"],
+        players: int,
+        channels: int,
+        *,
+        kinds: ColumnKinds = ColumnKinds(),  # noqa: B008 - immutable
+        width: int = 256,
+        depth: int = 3,
     ) -> None:
         super().__init__()
         self.players = players
-        self.standardise = Standardise(x)
-        self.body = MLP(x.shape[1], players * channels, width=width, depth=depth)
+        self.coordinates = Coordinates(x, kinds)
+        self.body = MLP(self.coordinates.count, players * channels, width=width, depth=depth)
         zero(self.body.last)
 
     def forward(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch players channels"]:
         """Attribution channels of every player."""
-        out: Tensor = self.body(self.standardise(x)).unflatten(1, (self.players, -1))
+        out: Tensor = self.body(self.coordinates(x)).unflatten(1, (self.players, -1))
         return out
 
 

@@ -1,0 +1,72 @@
+"""Explanations in the forms of other libraries: shap's Explanation, captum's tensors of the inputs' shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fwshapley.checks import Array
+from fwshapley.results import Attribution
+
+if TYPE_CHECKING:
+    from shap import Explanation
+
+
+def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
+    """Return an attribution as shap's plots take it; values and base value add up to what was predicted.
+
+    Args:
+        attribution: of one weighting, with total="efficient".
+        data: inputs to show beside the values; by default those that were explained.
+    """
+    try:
+        from shap import Explanation  # noqa: PLC0415 - optional, so imported where it is needed
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("an Explanation needs shap: pip install shap") from error
+    if attribution.total != "efficient":
+        raise ValueError(
+            "shap's plots add values up to the prediction, which raw values do not: explain with total='efficient'"
+        )
+    if isinstance(attribution.weights, list):
+        raise ValueError(  # noqa: TRY004 - a list of the right type, but too long
+            "an Explanation is of one weighting: explain with weights=..., not a list of them"
+        )
+    values = attribution.values.detach().float().cpu().numpy()
+    base = attribution.base_values.detach().float().cpu().numpy()
+    shown = np.asarray(attribution.inputs.detach().float().cpu() if data is None else data)
+    if values.shape[2] == 1:  # as shap has it for models of one output
+        values, base = values[..., 0], base[:, 0]
+    return Explanation(
+        values=values,
+        base_values=base,
+        data=shown if shown.shape[:2] == values.shape[:2] else None,
+        feature_names=list(attribution.players.names),
+        output_names=_names_of_outputs(attribution),
+    )
+
+
+def spread_over_inputs(attribution: Attribution) -> Float[Tensor, "batch ..."]:
+    """Return the values of one output at every position of the inputs: each has that of its player, as captum does."""
+    values = attribution.values[..., 0][:, attribution.players.assignment]
+    return values[:, None].expand_as(attribution.inputs) if attribution.players.is_image else values
+
+
+def choose_targets(target: int | Tensor | NDArray[Any] | None, batch: int, outputs: int) -> Tensor:
+    """Return the output to attribute for each input, (batch, 1), from captum's `target`."""
+    if target is None:
+        if outputs > 1:
+            raise ValueError(f"the model has {outputs} outputs: say which by target=..., a number or one per input")
+        target = 0
+    numbers = torch.as_tensor(target).reshape(-1, 1)
+    return numbers.expand(batch, 1) if len(numbers) == 1 else numbers
+
+
+def _names_of_outputs(attribution: Attribution) -> list[str] | None:
+    """Names of the outputs explained, where they are the same for every input."""
+    same = bool((attribution.outputs == attribution.outputs[:1]).all())
+    return [attribution.output_names[int(number)] for number in attribution.outputs[0]] if same else None
