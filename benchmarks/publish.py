@@ -65,8 +65,8 @@ Made from `benchmarks/results/*.json` by `python benchmarks/publish.py`; a test 
 
 ## Learned values against long-run references: CIFAR-10
 
-A ResNet-18 ({accuracies} accurate: each run has its own, with surrogates and references; 40 epochs, 24 for "uneven")
-and 256 players of 2 x 2 pixels. Pearson correlation over players with references of {calls:,} game calls, for the
+A ResNet-18 ({accuracies} accurate, retrained with surrogates and references for each sitting at the GPU; 40 epochs, 24
+for "uneven") and 256 players of 2 x 2 pixels. Pearson correlation over players with references of {calls:,} game calls, for the
 predicted class, mean over {images} test images; the ceiling is what the agreement of the references' halves allows. One
 network is trained for all weightings, for the GPU time named; one seed.
 
@@ -77,7 +77,8 @@ network is trained for all weightings, for the GPU time named; one seed.
 "Uneven" leaves the loss over t as it is, instead of dividing it by the root of its level ([math.md](math.md), section
 3); it was held against references in bf16, whose rounding is as large as what one player adds to a large coalition, so
 that beta above 1 is left out. Large beta is where this network fails: the class is nearly certain once most of the
-image is seen, little is left to explain, and that little is not learnt. "Class mean" explains every image by the mean
+image is seen, little is left to explain, and that little is not learnt. Log odds, which do not saturate, do not help.
+"FastSHAP" is the kernel objective for Shapley values with the paper's UNet. "Class mean" explains every image by the mean
 explanation of its class.
 
 Areas under the inclusion curve (higher is better) and the exclusion curve (lower is better) on 1000 test images. The
