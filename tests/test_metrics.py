@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
+from fwshapley.metrics import area, areas, exclusion_curve, inclusion_curve, inclusion_curves, measure_agreement, skill
 
 X = torch.zeros(2, 4)
 VALUES = torch.tensor([[3.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 3.0]])
@@ -21,6 +21,27 @@ def test_inclusion_shows_the_most_important_first() -> None:
     # the first input shows player 0 at once, the second only at the very end
     curve = inclusion_curve(decided_by_the_first_player, X, VALUES, LABELS, steps=4)
     assert curve.tolist() == [0, 0.5, 0.5, 0.5, 1]
+
+
+def test_curves_of_each_input_average_to_the_curve() -> None:
+    curves = inclusion_curves(decided_by_the_first_player, X, VALUES, LABELS, steps=4)
+    assert curves.tolist() == [[0, 1, 1, 1, 1], [0, 0, 0, 0, 1]]
+    assert areas(curves).tolist() == [0.875, 0.125]
+    whole = area(inclusion_curve(decided_by_the_first_player, X, VALUES, LABELS, steps=4))
+    assert float(areas(curves).mean()) == pytest.approx(whole)
+
+
+def test_soft_curves_are_the_score_of_the_label() -> None:
+    curves = inclusion_curves(
+        decided_by_the_first_player, X, VALUES, torch.tensor([0, 1]), steps=4, score="probability"
+    )
+    assert curves.tolist() == [[0.5] * 5, [0, 0, 0, 0, 1]]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_score_is_one_of_two() -> None:
+    with pytest.raises(ValueError, match="score must be one of 'kept', 'probability'"):
+        inclusion_curves(decided_by_the_first_player, X, VALUES, LABELS, score="soft")  # type: ignore[arg-type]
 
 
 def test_exclusion_hides_the_most_important_first() -> None:

@@ -1,8 +1,11 @@
 """Weighted Shapley values: exact, sampled with standard errors, or predicted in one forward pass."""
 
-from fwshapley import games
+from fwshapley import baselines, games
+from fwshapley.baselines import baseline
+from fwshapley.choosing import ChosenWeights, choose_weights
 from fwshapley.exact import exact_values, exact_wls_values
 from fwshapley.explainer import FeatureExplainer, load
+from fwshapley.explainer_report import write_report
 from fwshapley.montecarlo import Estimate, least_squares_values, multilinear_values, permutation_values
 from fwshapley.players import Players, columns, grid, groups, segments
 from fwshapley.results import Attribution
@@ -19,6 +22,7 @@ __all__ = [
     "Beta",
     "Budget",
     "Cardinality",
+    "ChosenWeights",
     "Estimate",
     "FeatureExplainer",
     "KNNValuator",
@@ -31,6 +35,9 @@ __all__ = [
     "TableSurrogate",
     "Valuation",
     "__version__",
+    "baseline",
+    "baselines",
+    "choose_weights",
     "columns",
     "exact_values",
     "exact_wls_values",
@@ -45,4 +52,5 @@ __all__ = [
     "segments",
     "train_surrogate",
     "value_neighbours",
+    "write_report",
 ]

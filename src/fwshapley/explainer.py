@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fwshapley.blackbox import BlackBox, ask_outputs, find_function, find_output
+from fwshapley.blackbox import BlackBox, as_held, ask_outputs, find_function, find_output
 from fwshapley.checks import Array, as_tensor, check_choice, check_whole
+from fwshapley.choices import ObjectiveName, choose_objective, choose_total, choose_weightings
 from fwshapley.exact import Total
 from fwshapley.fitting import (
     SURROGATE_SHARE,
@@ -44,7 +46,7 @@ from fwshapley.inputs import (
     hold_out,
 )
 from fwshapley.interop import choose_targets, spread_over_inputs, to_shap
-from fwshapley.objective import Kernel, Multilinear, Objective, SumConstraint, shift_to_total
+from fwshapley.objective import Objective, SumConstraint, shift_to_total
 from fwshapley.players import Players, columns
 from fwshapley.results import Attribution
 from fwshapley.saving import load_fitted, save_fitted
@@ -52,12 +54,10 @@ from fwshapley.surrogate import Augment, Fidelity, Removal, check_removal, predi
 from fwshapley.training import Budget, History, Recipe
 from fwshapley.version import __version__
 from fwshapley.weights import Kernel as KernelKind
-from fwshapley.weights import Semivalue, Shapley, check_semivalue
+from fwshapley.weights import Semivalue
 
 if TYPE_CHECKING:
     import shap
-
-ObjectiveName = Literal["multilinear", "kernel"]
 
 DEFAULT_BUDGET = Budget(seconds=120)
 EXPLAINED_AT_ONCE = 256
@@ -132,7 +132,7 @@ class FeatureExplainer:
         self.model, self.surrogate, self.output, self.network = model, surrogate, output, network
         self.device = choose_device(device)
         self.players = None if players is None else players.to(self.device)
-        self.objective = _choose_objective(objective, weights, kernel, constraint)
+        self.objective = choose_objective(objective, weights, kernel, constraint)
         self.removal: Removal = check_removal(removal)
         self.output_names = None if output_names is None else tuple(output_names)
         self.seed = check_whole("seed", seed, minimum=0)
@@ -261,7 +261,7 @@ class FeatureExplainer:
             output: Output = "probability" if asked_for == "auto" else asked_for
         else:
             asked = find_function(self.model)
-            found = ask_outputs(asked.ask, x.cpu().numpy() if form is None else form.decode(x), len(x))
+            found = ask_outputs(asked.ask, as_held(x, form), len(x))
             output = find_output(found, asked_for, probabilities=asked.probabilities)
             model, names = BlackBox(asked.ask, KINDS[output], form), names or asked.names
         count = check_model(model, x, output, names)
@@ -290,8 +290,8 @@ class FeatureExplainer:
         fitted = self._require_fitted()
         inputs = as_inputs(x, form=fitted.form)
         players = self._known_players(inputs, fitted.form)
-        several = self._weightings(weights)
-        total = self._resolve_total(total)
+        several = choose_weightings(self.objective, weights)
+        total = choose_total(self.objective, total)
         most = min(EXPLAINED_AT_ONCE, max(1, MOST_ELEMENTS // inputs[:1].numel()))
         chunk = most if batch_size == "auto" else check_whole("batch_size", batch_size)
         numbers = choose_outputs(outputs, len(inputs), len(fitted.base), fitted.masked.output)
@@ -307,7 +307,7 @@ class FeatureExplainer:
         values, explained = parts[0]
         return Attribution(
             values=values[0] if weights is None or isinstance(weights, Semivalue) else values,
-            base_values=fitted.base[explained],
+            base_values=fitted.base.expand(len(inputs), -1) if everything else fitted.base[explained],
             outputs=explained,
             inputs=inputs,
             weights=several[0] if weights is None or isinstance(weights, Semivalue) else several,
@@ -350,7 +350,9 @@ class FeatureExplainer:
         total: Total = "efficient",
     ) -> shap.Explanation:
         """Explain inputs as shap's explainers do; values are shifted to add up to what the surrogate predicts."""
-        return to_shap(self.explain(x, weights=weights, outputs=outputs, total=total), data=x)
+        form = self._require_fitted().form
+        shown = form.pick(x) if isinstance(x, pd.DataFrame) and form is not None and form.frame else x
+        return to_shap(self.explain(x, weights=weights, outputs=outputs, total=total), data=shown)
 
     def attribute(
         self,
@@ -435,6 +437,7 @@ class FeatureExplainer:
         history = fit_student(student, fitted.network, x, valid, device=self.device, seed=self.seed, plan=plan)
         taught = copy.copy(self)
         taught.network, taught._quick = network, None  # noqa: SLF001 - its own kind
+        taught._arguments = self._arguments | {"network": network}  # noqa: SLF001
         taught.histories = self.histories | {"student": history}
         taught._fitted = replace(fitted, network=student.requires_grad_(requires_grad=False))  # noqa: SLF001 - its own kind
         return taught
@@ -537,43 +540,6 @@ class FeatureExplainer:
             players = columns(x.shape[1], None if form is None else form.names).to(self.device)
         players.check(x)
         return players
-
-    def _weightings(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
-        if weights is None:
-            return [self.objective.weights if isinstance(self.objective, Kernel) else Shapley()]
-        several = list(weights) if isinstance(weights, (list, tuple)) else [check_semivalue(weights)]
-        if not several:
-            raise ValueError("weights is an empty list; give a semivalue or several")
-        return [check_semivalue(each) for each in several]
-
-    def _resolve_total(self, total: Total | Literal["auto"]) -> Total:
-        check_choice("total", total, ("auto", *get_args(Total)))
-        shifted = isinstance(self.objective, Kernel) and self.objective.weights != Shapley()
-        if total == "raw" and shifted:
-            raise ValueError(
-                "the kernel objective learns values up to a common shift: ask for total='efficient', or train with "
-                "objective='multilinear' for raw values"
-            )
-        if total == "auto":
-            return "efficient" if isinstance(self.objective, Kernel) else "raw"
-        return "efficient" if isinstance(self.objective, Kernel) else total
-
-
-def _choose_objective(
-    objective: ObjectiveName | Objective, weights: Semivalue | None, kernel: KernelKind, constraint: SumConstraint
-) -> Objective:
-    if isinstance(objective, (Multilinear, Kernel)):
-        if weights is not None or (kernel, constraint) != ("exact", "normalise"):
-            raise ValueError("weights, kernel and constraint go with objective='kernel'; an Objective has its own")
-        return objective
-    check_choice("objective", objective, get_args(ObjectiveName))
-    if objective == "kernel" and weights is None:
-        raise ValueError("objective='kernel' learns one weighting: say which by weights=...")
-    if objective == "multilinear" and weights is not None:
-        raise ValueError("'multilinear' learns all weightings: give weights to explain, or use objective='kernel'")
-    if weights is None and (kernel, constraint) != ("exact", "normalise"):
-        raise ValueError("kernel and constraint are options of objective='kernel'; 'multilinear' has neither")
-    return Multilinear() if weights is None else Kernel(check_semivalue(weights), kernel, constraint)
 
 
 class _Missing(nn.Module):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
-from fwshapley.checks import check_whole
+from fwshapley.checks import check_choice, check_whole
 
 INPUTS_AT_ONCE = 1024
 
 Evaluator = Callable[[Float[Tensor, "batch ..."], Bool[Tensor, "batch players"]], Float[Tensor, "batch classes"]]
 """Scores of the classes when only a coalition of each input is shown."""
+
+Score = Literal["kept", "probability"]
+"""What a curve is of: whether the label has the highest score, or that score itself, where it is a probability."""
 
 
 def inclusion_curve(
@@ -26,7 +30,25 @@ def inclusion_curve(
     steps: int = 32,
 ) -> Float[Tensor, " {steps}+1"]:
     """Share of inputs that keep their label as the most important players are shown, from none to all."""
-    return _curve(evaluator, x, _rank(values), labels, steps, hide=False)
+    return inclusion_curves(evaluator, x, values, labels, steps=steps).mean(0)
+
+
+def inclusion_curves(
+    evaluator: Evaluator,
+    x: Float[Tensor, "batch ..."],
+    values: Float[Tensor, "batch players"],
+    labels: Int[Tensor, " batch"],
+    *,
+    steps: int = 32,
+    score: Score = "kept",
+) -> Float[Tensor, "batch {steps}+1"]:
+    """Curve of each input as its most important players are shown, from none to all.
+
+    score="kept" is 1 where the input keeps its label and 0 elsewhere, so that curves of one input tie often;
+    "probability" is the evaluator's score of the label.
+    """
+    check_choice("score", score, get_args(Score))
+    return _curves(evaluator, x, _rank(values), labels, steps, hide=False, score=score)
 
 
 def exclusion_curve(
@@ -38,7 +60,7 @@ def exclusion_curve(
     steps: int = 32,
 ) -> Float[Tensor, " {steps}+1"]:
     """Share of inputs that keep their label as the most important players are hidden, from none to all."""
-    return _curve(evaluator, x, _rank(values), labels, steps, hide=True)
+    return _curves(evaluator, x, _rank(values), labels, steps, hide=True, score="kept").mean(0)
 
 
 def area(curve: Float[Tensor, " points"], share: float = 1.0) -> float:
@@ -47,6 +69,11 @@ def area(curve: Float[Tensor, " points"], share: float = 1.0) -> float:
     if points < 2:  # noqa: PLR2004 - the ends of one trapezoid
         raise ValueError(f"the first {share:g} of a curve of {len(curve)} points has no area; use more steps")
     return float(torch.trapezoid(curve[:points], dx=1 / (points - 1)))
+
+
+def areas(curves: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+    """Mean height of each curve, by the trapezoid rule."""
+    return torch.trapezoid(curves, dx=1 / (curves.shape[1] - 1), dim=1)
 
 
 def skill(area_of_interest: float, *, random: float, best: float) -> float:
@@ -95,14 +122,29 @@ def _rank(values: Float[Tensor, "batch players"]) -> Int[Tensor, "batch players"
     return torch.empty_like(order).scatter_(1, order, places)
 
 
-def _curve(
-    evaluator: Evaluator, x: Tensor, rank: Int[Tensor, "batch players"], labels: Tensor, steps: int, *, hide: bool
-) -> Float[Tensor, " {steps}+1"]:
-    kept = []
+def _curves(
+    evaluator: Evaluator,
+    x: Tensor,
+    rank: Int[Tensor, "batch players"],
+    labels: Int[Tensor, " batch"],
+    steps: int,
+    *,
+    hide: bool,
+    score: Score,
+) -> Float[Tensor, "batch {steps}+1"]:
+    points = []
     for step in range(check_whole("steps", steps) + 1):
         first = rank < round(rank.shape[1] * step / steps)
-        parts = zip(x.split(INPUTS_AT_ONCE), (~first if hide else first).split(INPUTS_AT_ONCE), strict=True)
+        shown = ~first if hide else first
+        parts = zip(x.split(INPUTS_AT_ONCE), shown.split(INPUTS_AT_ONCE), labels.split(INPUTS_AT_ONCE), strict=True)
         with torch.no_grad():
-            chosen = torch.cat([evaluator(inputs, shown).argmax(1) for inputs, shown in parts])
-        kept.append((chosen == labels).double().mean())
-    return torch.stack(kept)
+            points.append(torch.cat([_score(evaluator(some, seen), own, score) for some, seen, own in parts]))
+    return torch.stack(points, 1)
+
+
+def _score(
+    scores: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"], score: Score
+) -> Float64[Tensor, " batch"]:
+    if score == "kept":
+        return (scores.argmax(1) == labels).double()
+    return scores.gather(1, labels[:, None])[:, 0].double()

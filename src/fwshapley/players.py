@@ -6,7 +6,7 @@ positions of an input to players 0..n-1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,7 +106,7 @@ def groups(
     members: Mapping[str, Sequence[int] | Sequence[str]],
     count: int | None = None,
     *,
-    names: Sequence[str] | None = None,
+    names: Iterable[str] | None = None,
 ) -> Players:
     """Groups of columns as players, e.g. a one-hot group; columns not named are players of their own.
 

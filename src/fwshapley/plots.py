@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -134,6 +135,43 @@ def plot_values(several: Sequence[tuple[str, Float[Tensor, " n"], Float[Tensor, 
         ranked.plot(place, values[order].numpy(), color=COLOURS[0])
         ranked.axhline(0, color="grey", linewidth=0.8)
         _label(ranked, "all points, with two standard errors", "rank, from the most suspicious", "value")
+    return figure
+
+
+def plot_curves(
+    curves: Mapping[str, tuple[Float[Tensor, " points"], Float[Tensor, " points"]]], bounds: Sequence[str] = ()
+) -> Figure:
+    """Draw inclusion and exclusion curves side by side, a line per method; bounds are drawn as such, in grey."""
+    figure = new_figure(width=10, height=3.6)
+    for axes, title, place in zip(figure.subplots(1, 2), ("players shown", "players hidden"), (0, 1), strict=True):
+        colours = itertools.cycle(COLOURS)
+        for name, both in curves.items():
+            style = {"color": "grey", "linestyle": "--"} if name in bounds else {"color": next(colours)}
+            axes.plot(np.linspace(0, 1, len(both[place])), both[place].numpy(), label=name, **style)
+        _label(axes, title, "share of the players, the most important first", "share of inputs that keep their class")
+        axes.set_ylim(0, 1.02)
+    figure.axes[1].legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def plot_fidelity(divergence: Sequence[float]) -> Figure:
+    """Draw how far a surrogate is from its model, by decile of coalition size."""
+    figure = new_figure(width=6, height=2.6)
+    axes = figure.subplots()
+    edges = np.linspace(0, 1, len(divergence) + 1)
+    axes.bar(edges[:-1], divergence, width=edges[1], align="edge", color=COLOURS[0], edgecolor="white")
+    _label(axes, "distance from the model", "share of players shown", "divergence")
+    return figure
+
+
+def plot_training(histories: Mapping[str, Sequence[tuple[int, float]]]) -> Figure:
+    """Draw validation losses over steps, a panel per part."""
+    figure = new_figure(width=4.6 * len(histories), height=2.6)
+    for axes, (name, points) in zip(
+        figure.subplots(1, len(histories), squeeze=False)[0], histories.items(), strict=True
+    ):
+        axes.plot([step for step, _ in points], [loss for _, loss in points], color=COLOURS[0])
+        _label(axes, name, "step", "validation loss")
     return figure
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from fwshapley.games.game import Coalitions
@@ -96,6 +96,37 @@ class PredictionGame:
     def __call__(self, coalitions: Coalitions, /) -> Float[Tensor, "coalitions outputs"]:
         """Worth of each coalition."""
         return self.masked(self.x, coalitions[None])[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ManyPredictionsGame:
+    """The games of several inputs as one with an output for each: their coalitions are the same.
+
+    Attributes:
+        masked: what coalitions are worth.
+        x: the inputs.
+        outputs: numbers of the outputs of each that count.
+    """
+
+    masked: MaskedModel
+    x: Float[Tensor, "inputs ..."]
+    outputs: Int[Tensor, "inputs outputs"]
+
+    @property
+    def n_players(self) -> int:
+        """Number of players."""
+        return self.masked.n_players
+
+    @property
+    def device(self) -> torch.device:
+        """Where coalitions are to be made."""
+        return self.masked.device
+
+    def __call__(self, coalitions: Coalitions, /) -> Float[Tensor, "coalitions worths"]:
+        """Worth of each coalition, of the first input's outputs, then of the second's."""
+        worth = self.masked(self.x, coalitions.expand(len(self.x), -1, -1))
+        chosen = worth.gather(2, self.outputs[:, None].expand(-1, len(coalitions), -1))
+        return chosen.transpose(0, 1).flatten(1)
 
 
 def class_log_odds(logits: Float[Tensor, "rows classes"]) -> Float[Tensor, "rows classes"]:

@@ -1,0 +1,294 @@
+"""What an explainer is worth, and what it says, as one self-contained page: to be read before it is trusted."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+from fwshapley import plots
+from fwshapley.baselines import baseline
+from fwshapley.checks import Array
+from fwshapley.choosing import evaluator_of
+from fwshapley.explainer import FeatureExplainer
+from fwshapley.games.masking import KINDS, ManyPredictionsGame
+from fwshapley.metrics import Evaluator, areas, exclusion_curve, inclusion_curves, measure_agreement
+from fwshapley.montecarlo import least_squares_values
+from fwshapley.objective import Kernel
+from fwshapley.report import Report
+from fwshapley.results import Attribution
+from fwshapley.weights import Beta, Semivalue, Shapley
+
+WEIGHTS = (Beta(alpha=16, beta=1), Beta(alpha=4, beta=1), Shapley(), Beta(alpha=1, beta=4))
+STEPS = 16
+RESAMPLES = 500
+BATCH = 64
+LEAST_CALLS, MOST_CALLS, CALLS_PER_PLAYER = 512, 4096, 16
+
+SAMPLED, RANDOM = "long sampling", "random order"
+NO_SKILL = 0.1
+"""Skill below which explanations are called no better than chance."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How inputs keep their labels as the players that a method ranks first are shown, or hidden.
+
+    Attributes:
+        included: curve of each input as players are shown.
+        excluded: mean curve as players are hidden.
+    """
+
+    included: Float64[Tensor, "inputs points"]
+    excluded: Float64[Tensor, " points"]
+
+
+@dataclass(frozen=True)
+class Skill:
+    """Where the inclusion area of a method lies between random orders (0) and long sampling (1).
+
+    Attributes:
+        value: nan where long sampling is itself no better than random.
+        stderr: its standard error over inputs, by the bootstrap.
+    """
+
+    value: float
+    stderr: float
+
+    def __str__(self) -> str:
+        return "not defined" if math.isnan(self.value) else f"{self.value:.2f} ± {self.stderr:.2f}"
+
+
+def write_report(
+    explainer: FeatureExplainer,
+    x: Array,
+    path: str | Path,
+    *,
+    labels: Int[Tensor, " inputs"] | Sequence[int] | None = None,
+    weights: Sequence[Semivalue] | None = None,
+    judge: Evaluator | None = None,
+    against: Sequence[str] = (),
+    calls: int | None = None,
+    shown: int = 6,
+    seed: int = 0,
+    progress: bool = True,
+) -> Path:
+    """Write a page on an explainer: how good its explanations are, some of them, its surrogate and its training.
+
+    It is measured against long sampling, which costs 2 * calls evaluations of the surrogate for each input and
+    weighting.
+
+    Args:
+        explainer: a fitted one.
+        x: inputs that it was not trained on; some dozens do.
+        path: of the .html file.
+        labels: classes to be kept as players are shown; by default those that the model predicts.
+        weights: weightings to show; by default four, or the one that it knows.
+        judge: what says the class of inputs of which a coalition is shown; by default the surrogate, which the
+            explainer was trained by. A second surrogate that it has never seen is fairer.
+        against: other methods of `baselines.BASELINES` to compare with.
+        calls: of each of two runs of sampling; by default 16 a player, from 512 to 4096.
+        shown: number of inputs in the gallery.
+        seed: of everything random.
+        progress: show progress bars.
+    """
+    several = list(weights or ([explainer.objective.weights] if isinstance(explainer.objective, Kernel) else WEIGHTS))
+    output = explainer._require_fitted().masked.output  # noqa: SLF001 - the explainer's own
+    outputs: Literal["predicted", "all"] = "predicted" if KINDS[output] == "classes" else "all"
+    explained = explainer.explain(x, weights=several, outputs=outputs)
+    began = time.perf_counter()  # of a second time, when all is warm
+    explainer.explain(x, weights=several, outputs=outputs)
+    took = (time.perf_counter() - began) / len(explained)
+    halves = sample_halves(explainer, explained, several, calls=calls, seed=seed, progress=progress)
+    page = Report(
+        f"Explanations of {type(explainer.model).__name__}",
+        f"{explained.players.n_players} players, {len(explained.output_names)} outputs, what a coalition is worth: "
+        f"{output}. {len(explained)} inputs explained under {len(several)} weightings, {1e3 * took:.2f} ms each.",
+    )
+    _add_agreement(page, explained, several, halves)
+    if KINDS[output] == "classes":
+        wanted = explained.outputs[:, 0] if labels is None else torch.as_tensor(labels).to(explained.outputs)
+        methods = {f"learned, {each}": one[..., 0] for each, one in zip(several, explained.values, strict=True)}
+        methods |= ask_others(explainer, x, explained, against)
+        methods[SAMPLED] = halves.mean(0)[_reference(several), ..., 0]
+        shuffled = torch.rand(methods[SAMPLED].shape, generator=torch.Generator().manual_seed(seed))
+        methods[RANDOM] = shuffled.to(wanted.device)
+        judged = judge_methods(judge or evaluator_of(explainer), explained.inputs, wanted, methods)
+        _add_curves(page, judged, several, unseen=judge is not None, given=labels is not None, seed=seed)
+    page.section("Explanations").figure(
+        explained.plot(shown), "Red or orange speaks for the output, blue against it; a column for each weighting."
+    )
+    _add_training(page, explainer)
+    _add_provenance(page, explained)
+    return page.write(path)
+
+
+def sample_halves(
+    explainer: FeatureExplainer,
+    explained: Attribution,
+    weights: Sequence[Semivalue],
+    *,
+    calls: int | None,
+    seed: int,
+    progress: bool,
+) -> Float[Tensor, "2 weights inputs players outputs"]:
+    """Values of the same outputs by two independent runs of least squares."""
+    calls = calls or min(max(CALLS_PER_PLAYER * explained.players.n_players, LEAST_CALLS), MOST_CALLS)
+    masked, outputs = explainer._require_fitted().masked, explained.outputs  # noqa: SLF001 - the explainer's own
+    game = ManyPredictionsGame(masked, explained.inputs.to(masked.device), outputs)
+    runs = [
+        least_squares_values(game, each, budget=calls, seed=number, batch_size=BATCH, progress=progress).values
+        for number in (seed + 1, seed + 2)
+        for each in weights
+    ]
+    several = torch.stack(runs).unflatten(0, (2, len(weights))).float()
+    return several.reshape(*several.shape[:3], *outputs.shape).transpose(2, 3)
+
+
+def judge_methods(
+    evaluator: Evaluator,
+    x: Float[Tensor, "inputs ..."],
+    labels: Int[Tensor, " inputs"],
+    methods: Mapping[str, Float[Tensor, "inputs players"]],
+) -> dict[str, Judged]:
+    """Curves of each method's values."""
+    x = x.to(labels.device)
+    judged = {}
+    for name, values in methods.items():
+        included = inclusion_curves(evaluator, x, values, labels, steps=STEPS)
+        judged[name] = Judged(included.cpu(), exclusion_curve(evaluator, x, values, labels, steps=STEPS).cpu())
+    return judged
+
+
+def measure_skill(method: Judged, random: Judged, best: Judged, seed: int = 0) -> Skill:
+    """Skill of a method, with its standard error by resampling inputs.
+
+    Not defined where the best orders are no better than random ones.
+    """
+    area, low, high = (areas(each.included) for each in (method, random, best))
+    gap = high - low
+    if float(gap.mean()) <= 2 * float(gap.std()) / math.sqrt(len(gap)):
+        return Skill(math.nan, math.nan)
+    rows = torch.randint(len(gap), (RESAMPLES, len(gap)), generator=torch.Generator().manual_seed(seed))
+    resampled = (area - low)[rows].mean(1) / gap[rows].mean(1)
+    return Skill(float((area - low).mean() / gap.mean()), float(resampled.std()))
+
+
+def ask_others(
+    explainer: FeatureExplainer, x: Array, explained: Attribution, names: Sequence[str]
+) -> dict[str, Float[Tensor, "inputs players"]]:
+    """Values of the same classes by other methods."""
+    found = {}
+    for name in names:
+        options = {"examples": x} if name == "class mean" else {}
+        found[name] = baseline(name, explainer, **options).explain(x, outputs=explained.outputs).values[..., 0]
+    return found
+
+
+def _reference(weights: Sequence[Semivalue]) -> int:
+    """Which weighting the others are held against: Shapley, or the first."""
+    return weights.index(Shapley()) if Shapley() in weights else 0
+
+
+def _add_agreement(
+    page: Report,
+    explained: Attribution,
+    weights: Sequence[Semivalue],
+    halves: Float[Tensor, "2 weights inputs players outputs"],
+) -> None:
+    """Correlation with sampled values, beside what their own noise allows."""
+    rows = []
+    for each, values, first, second in zip(weights, explained.values, *halves, strict=True):
+        mine, one, other = (part.transpose(1, 2).flatten(0, 1).cpu() for part in (values, first, second))
+        found, between = measure_agreement(mine, (one + other) / 2), measure_agreement(one, other).pearson
+        ceiling = math.sqrt(max(2 * between / (1 + between), 0.0))
+        rows.append(
+            [str(each), f"{found.pearson:.3f}", f"{ceiling:.3f}", f"{found.pearson_10:.3f}", f"{found.nrmse:.2f}"]
+        )
+    page.section("Agreement with long sampling").table(
+        ["weighting", "correlation", "ceiling", "worst tenth", "error"],
+        rows,
+        "Correlation over players with values sampled from the same surrogate, mean over inputs and at their tenth "
+        "percentile; the ceiling is what the noise of the sampled values allows. Error: root mean square, relative to "
+        "the values' own.",
+    )
+
+
+def _add_curves(
+    page: Report, judged: Mapping[str, Judged], weights: Sequence[Semivalue], *, unseen: bool, given: bool, seed: int
+) -> None:
+    """Inclusion and exclusion curves, areas and skill, with a verdict in words."""
+    skills = {name: measure_skill(each, judged[RANDOM], judged[SAMPLED], seed) for name, each in judged.items()}
+    rows = [
+        [
+            name,
+            f"{float(areas(each.included).mean()):.3f}",
+            f"{float(torch.trapezoid(each.excluded, dx=1 / STEPS)):.3f}",
+            str(skills[name]) if name not in (SAMPLED, RANDOM) else {SAMPLED: "1", RANDOM: "0"}[name],
+        ]
+        for name, each in judged.items()
+    ]
+    told = "given labels" if given else "the model's predictions"
+    who = "a judge that the explainer has not seen" if unseen else "the surrogate that the explainer was trained by"
+    page.section("Do the players that matter come first?").text(
+        _verdict(skills[f"learned, {weights[_reference(weights)]}"])
+    )
+    page.table(
+        ["order of the players", "inclusion area ↑", "exclusion area ↓", "skill"],
+        rows,
+        f"Share of inputs that keep their class ({told}) as the first players are shown, or hidden; judged by {who}. "
+        "Skill is 0 for random orders and 1 for those of long sampling.",
+    )
+    curves = {name: (each.included.mean(0), each.excluded) for name, each in judged.items()}
+    page.figure(
+        plots.plot_curves(curves, bounds=(SAMPLED, RANDOM)),
+        "The share of inputs that keep their class, by share of players.",
+    )
+
+
+def _verdict(skill: Skill) -> str:
+    if math.isnan(skill.value):
+        return (
+            "There is nothing to tell apart: players shown in the order of long sampling do no better than in a random "
+            "one, so these labels do not depend on which players are shown, and no explanation of them has skill."
+        )
+    if skill.value - 2 * skill.stderr <= NO_SKILL:
+        return f"No: with a skill of {skill}, the learned order may be no better than a random one. Do not rely on it."
+    return f"Yes: the learned order has a skill of {skill}."
+
+
+def _add_training(page: Report, explainer: FeatureExplainer) -> None:
+    page.section("Surrogate and training")
+    fidelity = explainer.fidelity
+    if fidelity is None:
+        page.text("The surrogate was not trained here, so that how well it stands in for the model is not known.")
+    else:
+        alike = (
+            "" if fidelity.agreement is None else f"It agrees with the model on {fidelity.agreement:.1%} of inputs. "
+        )
+        page.text(f"{alike}What it says of nobody is {fidelity.prior_distance:.3g} from the model's mean prediction.")
+        page.figure(
+            plots.plot_fidelity(fidelity.divergence),
+            "How far the surrogate is from the model's prediction for the whole input, by the share of players shown. "
+            "What is hidden cannot be known, so the left end is not an error.",
+        )
+    trained = {name: each.validation for name, each in explainer.histories.items() if each.validation}
+    if trained:
+        page.figure(plots.plot_training(trained), "Loss on held-out inputs during training.")
+
+
+def _add_provenance(page: Report, explained: Attribution) -> None:
+    rows = [
+        [name, value if isinstance(value, str) else json.dumps(value)]
+        for name, value in explained.provenance.items()
+        if name != "fidelity"
+    ]
+    page.section("Provenance").table(["", ""], rows)

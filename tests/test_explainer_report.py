@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.testing import assert_close
+
+import fwshapley as fw
+from fwshapley.explainer_report import Judged, Skill, judge_methods, measure_skill, sample_halves, write_report
+from fwshapley.metrics import area, inclusion_curve
+from models import ImageModel, TableModel, images, rows, seeded
+
+N, CLASSES, INPUTS = 4, 3, 6
+MOST_BYTES = 3_000_000
+
+
+@pytest.fixture(scope="module")
+def classifier() -> fw.FeatureExplainer:
+    explainer = fw.FeatureExplainer(seeded(TableModel), output_names=["ant", "bee", "<cat>"])
+    return explainer.fit(rows(300, N), budget=fw.Budget(steps=40), progress=False)
+
+
+def judged(heights: list[float], points: int = 5) -> Judged:
+    """Flat curves of some inputs."""
+    curves = torch.tensor(heights, dtype=torch.float64)[:, None].expand(-1, points)
+    return Judged(curves, curves.mean(0))
+
+
+def text_of(page: Path) -> str:
+    return re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8"))
+
+
+def test_skill_is_the_place_between_random_and_best() -> None:
+    random, best = judged([0.1, 0.2, 0.3]), judged([0.9, 1.0, 0.9])
+    assert measure_skill(best, random, best).value == pytest.approx(1)
+    assert measure_skill(random, random, best).value == pytest.approx(0)
+    half = Judged((random.included + best.included) / 2, random.excluded)
+    found = measure_skill(half, random, best)
+    assert (found.value, found.stderr) == (pytest.approx(0.5), pytest.approx(0, abs=1e-12))
+    assert str(found) == "0.50 ± 0.00"
+
+
+def test_there_is_no_skill_where_the_best_order_is_no_better_than_a_random_one() -> None:
+    random, best = judged([0.1, 0.9, 0.2]), judged([0.9, 0.1, 0.21])
+    found = measure_skill(best, random, best)
+    assert math.isnan(found.value)
+    assert str(found) == "not defined"
+
+
+def test_curves_are_those_of_the_metrics(classifier: fw.FeatureExplainer) -> None:
+    x, labels = rows(INPUTS, N, seed=3), torch.arange(INPUTS) % CLASSES
+    values = rows(INPUTS, N, seed=4)
+    found = judge_methods(classifier.fitted_surrogate, x, labels, {"some": values})["some"]
+    expected = inclusion_curve(classifier.fitted_surrogate, x, values, labels, steps=16)
+    assert float(torch.trapezoid(found.included.mean(0), dx=1 / 16)) == pytest.approx(area(expected))
+
+
+def test_sampled_values_are_those_of_each_input_and_output(classifier: fw.FeatureExplainer) -> None:
+    """All coalitions of four players are within the calls, so that sampling is exact."""
+    weights = [fw.Shapley(), fw.Beta(alpha=4, beta=1)]
+    explained = classifier.explain(rows(3, N, seed=5), weights=weights, outputs=[2, 0])
+    halves = sample_halves(classifier, explained, weights, calls=64, seed=0, progress=False)
+    exact = [fw.exact_values(classifier.game(x), weights)[..., [2, 0]] for x in rows(3, N, seed=5)]
+    for half in halves:
+        assert_close(half, torch.stack(exact, 1).float(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_report_is_one_small_page_that_says_what_was_measured(
+    classifier: fw.FeatureExplainer, tmp_path: Path
+) -> None:
+    page = write_report(
+        classifier, rows(INPUTS, N, seed=6), tmp_path / "page.html", against=["class mean", "random"], progress=False
+    )
+    source, text = page.read_text(encoding="utf-8"), text_of(page)
+    assert page.stat().st_size < MOST_BYTES
+    assert not re.search(r'(src|href)="(?!data:)', source)  # nothing from elsewhere
+    for words in ("TableModel", "Beta(16, 1)", "class mean", "long sampling", "skill", "Provenance", "ceiling"):
+        assert words in text
+    assert source.count("<img") == 4  # curves, gallery, fidelity, training
+
+
+def test_labels_that_nothing_can_tell_are_said_to_be_such(classifier: fw.FeatureExplainer, tmp_path: Path) -> None:
+    x = rows(40, N, seed=7)
+    chance = torch.randint(CLASSES, (40,), generator=torch.Generator().manual_seed(0))
+    told = text_of(write_report(classifier, x, tmp_path / "page.html", labels=chance, calls=64, progress=False))
+    assert "no explanation of them has skill" in told or "Do not rely on it" in told
+
+
+@pytest.mark.parametrize("skill", [Skill(0.05, 0.01), Skill(0.3, 0.2)])
+def test_little_skill_is_a_warning(skill: Skill) -> None:
+    from fwshapley.explainer_report import _verdict  # noqa: PLC0415 - the words alone
+
+    assert "Do not rely on it" in _verdict(skill)
+    assert _verdict(Skill(0.8, 0.05)).startswith("Yes")
+
+
+def test_values_and_labels_have_reports_without_curves(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"size": np.linspace(0, 1, 60), "kind": ["a", "b", "c"] * 20})
+    price = fw.FeatureExplainer(lambda table: 3 * table["size"] + (table["kind"] == "b"))
+    price.fit(frame, budget=fw.Budget(steps=5), progress=False)
+    told = text_of(write_report(price, frame[:5], tmp_path / "price.html", calls=32, progress=False))
+    assert "inclusion area" not in told
+    assert "what a coalition is worth: raw" in told
+
+
+def test_one_weighting_and_images(tmp_path: Path) -> None:
+    explainer = fw.FeatureExplainer(
+        seeded(ImageModel), fw.grid(8, 8, patch=4), objective="kernel", weights=fw.Beta(alpha=4, beta=1)
+    ).fit(images(40), budget=fw.Budget(steps=3), progress=False)
+    told = text_of(write_report(explainer, images(3, seed=1), tmp_path / "page.html", calls=64, progress=False))
+    assert "Beta(4, 1)" in told
+    assert "Shapley" not in told.replace("fwshapley", "")
