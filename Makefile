@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test lint docs format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -19,6 +19,9 @@ lint: $(VENV)/.developer  ## check style, types and formatting
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+docs: $(VENV)/.documented  ## build the site, without a warning: build/docs/index.html
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning docs build/docs
 
 format: $(VENV)/.developer  ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix
@@ -38,4 +41,8 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 
 $(VENV)/.developer: $(VENV)/.installed
 	$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.documented: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
 	@touch $@
