@@ -1,5 +1,7 @@
 """Turns on shape checks of the package, before anything imports it, and holds what several tests share."""
 
+import gc
+
 from jaxtyping import install_import_hook
 
 # An int will do where a float is asked for; beartype cannot see what Self is from a method alone.
@@ -79,3 +81,12 @@ UTILITIES: list[tuple[Utility, Ties]] = [
     ("vote", "shared"),
 ]
 every_utility = pytest.mark.parametrize(("utility", "ties"), UTILITIES, ids=map("-".join, UTILITIES))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_collection() -> Iterator[None]:
+    """Let the collections that accelerate asks for after every training pass over what was there before."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

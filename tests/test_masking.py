@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -113,3 +115,26 @@ def test_nothing_is_trained_by_asking() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in masked.surrogate.state_dict().items())
     assert all(parameter.grad is None for parameter in masked.surrogate.parameters())
     assert isinstance(masked.surrogate, nn.Module)
+
+
+@pytest.mark.parametrize("output", ["label probability", "label logit"])
+def test_labels_are_worth_their_own_probability_or_log_odds(output: Output) -> None:
+    x, coalitions = rows(5, N), all_coalitions(N).expand(5, -1, -1)
+    found, logits = masked_model(output)(x, coalitions), masked_model("raw")(x, coalitions)
+    assert_close(found, logits.sigmoid() if output == "label probability" else logits)
+    if output == "label probability":  # not one of classes that exclude each other
+        assert bool(((found >= 0) & (found <= 1)).all())
+        assert not torch.allclose(found.sum(-1), torch.ones(5, 16), atol=0.01)
+
+
+def test_one_label_is_one_of_two_classes() -> None:
+    logits = rows(20, 1).double()
+    both = torch.cat([logits, torch.zeros_like(logits)], 1)
+    pairs: list[tuple[Output, Output]] = [("label probability", "probability"), ("label logit", "logit")]
+    for label, classes in pairs:
+        assert_close(masking.WORTH[label](logits), masking.WORTH[classes](both)[:, :1])
+
+
+def test_every_output_has_a_kind_and_a_worth() -> None:
+    assert set(masking.WORTH) == set(masking.KINDS) == set(get_args(Output))
+    assert set(masking.KINDS.values()) == set(get_args(masking.Kind))

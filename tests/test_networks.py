@@ -9,8 +9,9 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from fwshapley.networks import HatBasis
+from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.encoder import FeatureTaps, ImageNetwork
-from fwshapley.networks.mlp import MLP, Coordinates, TableNetwork, zero
+from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, TableNetwork, zero
 from fwshapley.networks.unet import UNet
 from models import ImageModel, images, rows, seeded
 
@@ -273,3 +274,94 @@ def test_a_matrix_of_attention_is_no_feature_map() -> None:
 def test_a_column_that_was_constant_keeps_its_units() -> None:
     x = torch.tensor([[1.0, 0.0], [3.0, 0.0]])
     assert_close(Coordinates(x)(torch.tensor([[2.0, 1.0]])), torch.tensor([[0.0, 1.0]]))
+
+
+NUMBER, CATEGORY, GAP = 0, 1, 2  # columns of a table of every kind
+MIXED = torch.tensor([[1.0, 0.0, 5.0], [3.0, 2.0, torch.nan], [2.0, 1.0, 7.0], [2.0, 0.0, 6.0]])
+KINDS = ColumnKinds((0, 3, 0), (False, False, True))
+
+
+def test_a_category_has_a_coordinate_each_and_a_gap_one_that_tells_it() -> None:
+    coordinates = Coordinates(MIXED, KINDS)
+    assert coordinates.count == 6
+    assert coordinates.owner.tolist() == [NUMBER, GAP, CATEGORY, CATEGORY, CATEGORY, GAP]
+    unit = (2 / 3) ** 0.5  # the deviation of 5, 6, 7
+    expected = torch.tensor(
+        [
+            [-(2**0.5), -1 / unit, 1, 0, 0, 0],
+            [2**0.5, 0, 0, 0, 1, 1],
+            [0, 1 / unit, 0, 1, 0, 0],
+            [0, 0, 1, 0, 0, 0],
+        ]
+    )
+    assert_close(coordinates(MIXED), expected)
+
+
+def test_mean_and_deviation_ignore_gaps() -> None:
+    x = rows(100, 2) * 3 + 1
+    gappy = torch.cat([x, torch.full((50, 2), torch.nan)])
+    one, other = Coordinates(gappy, ColumnKinds((), (True, True))), Coordinates(x)
+    assert_close(one.mean, other.mean)
+    assert_close(one.scale, other.scale)
+    assert_close(one(gappy)[:, :2], torch.cat([other(x), torch.zeros(50, 2)]))
+
+
+def test_a_column_of_gaps_alone_is_told_and_nothing_else() -> None:
+    x = torch.full((3, 1), torch.nan)
+    found = Coordinates(x, ColumnKinds((), (True,)))(torch.tensor([[torch.nan], [2.0]]))
+    assert found.tolist() == [[0, 1], [2, 0]]
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e-3, 1e9])
+def test_the_units_of_a_column_do_not_matter(unit: float) -> None:
+    x = rows(50, 2)
+    assert_close(Coordinates(unit * x)(unit * x), Coordinates(x)(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, -3.0, 1e7, 1e-9])
+def test_a_constant_column_has_the_coordinate_zero(constant: float) -> None:
+    x = torch.full((1000, 1), constant)
+    assert float(Coordinates(x).scale) == 1
+    assert_close(Coordinates(x)(x), torch.zeros(1000, 1), rtol=0, atol=max(1e-6, 1e-6 * abs(constant)))
+
+
+def test_rows_that_differ_have_different_coordinates() -> None:
+    every = torch.cartesian_prod(torch.tensor([0.0, 1.0]), torch.arange(3.0), torch.tensor([0.0, 1.0, torch.nan]))
+    assert len(Coordinates(every, KINDS)(every).unique(dim=0)) == 18
+
+
+def test_only_what_was_learnt_of_coordinates_is_saved() -> None:
+    assert set(Coordinates(MIXED, KINDS).state_dict()) == {"mean", "scale"}
+    twin = Coordinates(torch.zeros(2, 3), KINDS)
+    twin.load_state_dict(Coordinates(MIXED, KINDS).state_dict())
+    assert torch.equal(twin(MIXED), Coordinates(MIXED, KINDS)(MIXED))
+
+
+def test_a_table_network_takes_categories_and_gaps() -> None:
+    network = TableNetwork(MIXED, 3, CHANNELS, kinds=KINDS, width=8, depth=1)
+    assert network(MIXED).shape == (4, 3, CHANNELS)
+    nn.init.ones_(network.body.last.weight)
+    assert bool(network(MIXED).isfinite().all())
+
+
+def test_outputs_are_rescaled_to_the_units_of_the_targets() -> None:
+    targets = torch.tensor([[1e6, 5.0], [3e6, 5.0]])
+    rescale = Rescale(2, targets)
+    assert rescale(torch.tensor([[0.0, 0.0], [1.0, 1.0]])).tolist() == [[2e6, 5], [3e6, 6]]  # a constant has units of 1
+    assert torch.equal(Rescale(2)(targets), targets)
+
+
+@pytest.mark.parametrize(("size", "channels"), [((8, 8), 1), ((28, 28), 2), ((5, 9), 4), ((2, 2), 1), ((64, 32), 3)])
+def test_a_small_cnn_takes_images_of_any_size(size: tuple[int, int], channels: int) -> None:
+    targets = torch.tensor([[10.0, -1.0], [30.0, 1.0]])
+    network = SmallCNN(channels, 2, min(size), targets=targets, width=4).eval()
+    assert network(torch.zeros(3, channels, *size)).shape == (3, 2)
+    head = network.head[0]
+    assert isinstance(head, nn.Linear)
+    zero(head)
+    assert network(torch.ones(1, channels, *size)).tolist() == [[20, 0]]  # the mean of the targets
+
+
+def test_a_small_cnn_halves_an_image_until_it_is_small() -> None:
+    levels = [len(SmallCNN(1, 2, side, width=1).blocks) for side in (1, 4, 7, 8, 16, 32, 224)]
+    assert levels == [1, 1, 1, 2, 3, 4, 4]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -126,3 +127,40 @@ def test_players_can_be_moved() -> None:
 def test_groups_that_would_mislead_are_refused(members: dict[str, list[int]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fw.groups(members, count=2)
+
+
+COLUMNS = ["city", "street", "price", "year"]
+
+
+def test_columns_are_grouped_by_their_names() -> None:
+    players = fw.groups({"place": ["city", "street"]}, names=["city", "street", "price"])
+    assert players.names == ("place", "price")
+    assert players.assignment.tolist() == [0, 0, 1]
+    apart = fw.groups({"money": ["year", "price"], "place": [0]}, names=COLUMNS)  # by numbers as well
+    assert apart.names == ("place", "street", "money")
+    assert apart.assignment.tolist() == [0, 1, 2, 2]
+    by_number = fw.groups({"money": [3, 2], "place": [0]}, names=COLUMNS)
+    assert torch.equal(by_number.assignment, apart.assignment)
+    assert fw.groups({}, names=COLUMNS).names == tuple(COLUMNS)
+    assert fw.groups({"city": ["city", "street"]}, names=COLUMNS).names == ("city", "price", "year")
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "message"),
+    [
+        ({"a": ["town"]}, {"names": COLUMNS}, "no column 'town' to group: there are city, street, price, year"),
+        ({"a": ["city"]}, {}, "no column 'city' to group: pass names="),
+        ({"a": ["city"], "b": ["street", "city"]}, {"names": COLUMNS}, "one group only"),
+        ({"a": ["city"], "b": [0]}, {"names": COLUMNS}, "one group only"),
+        ({"a": [4]}, {"names": COLUMNS}, r"columns 0\.\.3 may be in one group only"),
+        ({"price": ["city", "street"]}, {"names": COLUMNS}, "'price' is the name of a column that is in no group"),
+        ({"a": []}, {"names": COLUMNS}, "the group 'a' has no columns"),
+        ({"a": ["city"]}, {"names": COLUMNS, "count": 5}, "4 names for 5 columns"),
+        ({"a": [0]}, {"names": ["x", "y", "y"]}, "several columns have the same name: x, y, y"),
+    ],
+)
+def test_groups_of_names_that_make_no_sense_are_refused(
+    members: dict[str, list[int] | list[str]], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        fw.groups(members, **options)

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from fwshapley.games.masking import Kind, Output
+from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.players import columns
 from fwshapley.surrogate import PREDICTIONS, check_removal, divergence, make_fill, predict, take
 from fwshapley.training import Batch, History, Shard
@@ -238,3 +239,84 @@ def test_asking_a_model_in_training_mode_does_not_change_it() -> None:
     predict(model.train(), torch.randn(8, 4), "raw")
     assert model.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+KINDS = ColumnKinds((0, 3, 0), (False, False, True))
+
+
+def mixed_rows() -> Tensor:
+    """Return rows of a number, a category and a number that may be missing."""
+    x = torch.stack([X[:60, 0], torch.arange(60.0) % 3, X[:60, 1]], 1)
+    x[::4, 2] = torch.nan
+    return x
+
+
+@pytest.mark.parametrize("players", [columns(3), fw.groups({"pair": [1, 2]}, count=3)], ids=["columns", "pair"])
+def test_hiding_a_player_hides_its_categories_and_gaps(players: fw.Players) -> None:
+    x = mixed_rows()
+    surrogate = fw.TableSurrogate(x, players, CLASSES, kinds=KINDS)
+    hidden = torch.tensor([[True, *[False] * (players.n_players - 1)]] * 60)
+    changed = x.clone()
+    changed[:, 1] = (x[:, 1] + 1) % 3
+    changed[:, 2] = torch.where(x[:, 2].isnan(), 9.0, torch.nan)
+    assert torch.equal(surrogate(x, hidden), surrogate(changed, hidden))
+    assert bool(surrogate(changed, ~hidden).isfinite().all())
+    for column in (1, 2):
+        other = x.clone()
+        other[:, column] = changed[:, column]
+        assert bool((surrogate(x, ~hidden) != surrogate(other, ~hidden)).any(1).all())  # shown, either is seen
+    moved = x.clone()
+    moved[:, 0] += 1
+    assert torch.equal(surrogate(x, ~hidden), surrogate(moved, ~hidden))
+
+
+def test_a_surrogate_starts_in_the_units_of_its_targets() -> None:
+    targets = 1e6 * (X[:, :2] + 5)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        plain = fw.TableSurrogate(X, columns(N), 2)
+        torch.manual_seed(0)
+        scaled = fw.TableSurrogate(X, columns(N), 2, targets=targets)
+    expected = targets.mean(0) + targets.std(0, correction=0) * plain(X_VALID, EVERYONE)
+    assert_close(scaled(X_VALID, EVERYONE), expected)
+
+
+def test_the_divergence_of_labels_is_that_of_each_and_of_its_absence() -> None:
+    logits, target = rows(6, CLASSES), rows(6, CLASSES, seed=1).sigmoid()
+    target[0] = torch.tensor([0.0, 1.0, 0.5])  # certain ones
+    both = torch.stack([target, 1 - target], -1)
+    said = torch.stack([logits, torch.zeros_like(logits)], -1)
+    expected = sum(divergence(said[:, label], both[:, label], "probability") for label in range(CLASSES))
+    for output in ("label probability", "label logit"):
+        assert_close(divergence(logits, target, output), expected)
+        assert_close(divergence(target[1:].logit(), target[1:], output), torch.zeros(5), rtol=0, atol=1e-6)
+
+
+def test_what_is_predicted_of_labels_is_their_own_probability() -> None:
+    model = seeded(TableModel).eval()
+    with torch.no_grad():
+        assert_close(predict(model, X, "label logit"), model(X).sigmoid())
+
+
+def test_labels_are_decided_one_by_one() -> None:
+    class Same(nn.Module):
+        """Says of the first label the opposite."""
+
+        def forward(self, x: Tensor, _: Tensor) -> Tensor:
+            return x * torch.tensor([-1.0, 1, 1, 1])
+
+    fidelity = fw.measure_fidelity(Same(), nn.Identity(), X_VALID, n_players=N, output="label probability", seed=0)
+    assert fidelity.agreement == pytest.approx(3 / 4)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_removal_may_be_a_row_of_a_frame() -> None:
+    frame = pd.DataFrame(X.numpy(), columns=list("abcd"))
+    assert_close(fill_of_table(frame.iloc[3]), X[3:4])
+    assert_close(fill_of_table(frame.mean()), X.mean(0, keepdim=True))
+    assert check_removal(frame) is frame
+
+
+def test_the_mean_ignores_gaps() -> None:
+    x = mixed_rows()
+    assert_close(make_fill("mean", x), x.nanmean(0, keepdim=True))

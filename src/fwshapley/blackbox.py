@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fwshapley.forms import Form
@@ -38,13 +40,17 @@ class BlackBox(nn.Module):
 
     def forward(self, x: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows outputs"]:
         """Logits of probabilities, or values."""
-        inputs = x.detach().cpu().numpy() if self.form is None else self.form.decode(x)
-        found = ask_outputs(self.ask, inputs, len(x)).to(x.device)
+        found = ask_outputs(self.ask, as_held(x, self.form), len(x)).to(x.device)
         if self.kind == "values":
             return found.float()
         certain = found.clamp(SMALLEST_PROBABILITY, 1)
         logits = certain.log() if self.kind == "classes" else torch.logit(found, SMALLEST_PROBABILITY)
         return logits.float()
+
+
+def as_held(x: Float[Tensor, "rows ..."], form: Form | None) -> pd.DataFrame | NDArray[Any]:
+    """Return inputs as the user holds them: a copy, which a function may write on."""
+    return x.detach().cpu().numpy().copy() if form is None else form.decode(x)
 
 
 def ask_outputs(ask: Ask, inputs: Any, rows: int) -> Float[Tensor, "{rows} outputs"]:  # noqa: ANN401 - a user's data
@@ -55,9 +61,9 @@ def ask_outputs(ask: Ask, inputs: Any, rows: int) -> Float[Tensor, "{rows} outpu
         kind, shape = type(inputs).__name__, tuple(np.shape(inputs))
         raise ValueError(f"the model failed on a {kind} of shape {shape}: {type(error).__name__}: {error}") from error
     if isinstance(answer, list) and answer and all(np.ndim(each) == 2 for each in answer):  # noqa: PLR2004 - a table
-        answer = np.stack([np.asarray(each)[:, -1] for each in answer], 1)  # scikit-learn's forests on several labels
+        answer = _yes_of_labels(answer)
     try:
-        found = torch.as_tensor(np.asarray(answer, dtype=np.float64))
+        found = _as_numbers(answer)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"the model must return numbers, (rows,) or (rows, outputs), got {type(answer).__name__}"
@@ -68,6 +74,26 @@ def ask_outputs(ask: Ask, inputs: Any, rows: int) -> Float[Tensor, "{rows} outpu
     if not bool(found.isfinite().all()):
         raise ValueError("the model's outputs are not finite")
     return found
+
+
+def _as_numbers(answer: Any) -> Tensor:  # noqa: ANN401 - whatever a function returned
+    if isinstance(answer, Tensor):
+        return answer.detach().cpu().double()
+    plain = np.asarray(answer)
+    if plain.dtype.kind in "US":
+        raise TypeError("text, which numpy would read numbers from")
+    return torch.as_tensor(plain.astype(np.float64))
+
+
+def _yes_of_labels(answers: list[Any]) -> NDArray[Any]:
+    """Probability of yes for each of several labels, of which scikit-learn's forests list those of no and yes."""
+    counts = [np.shape(each)[1] for each in answers]
+    if set(counts) != {2}:
+        raise ValueError(
+            f"the model lists probabilities of {', '.join(map(str, counts))} classes for {len(answers)} targets, and "
+            "only those of no and yes are labels: give a function that returns (rows, outputs)"
+        )
+    return np.stack([np.asarray(each)[:, 1] for each in answers], 1)
 
 
 class Asked(NamedTuple):

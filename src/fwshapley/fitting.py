@@ -197,6 +197,8 @@ def _filling_surrogate(
         )
     if isinstance(removal, str) and removal == "auto":  # out of range is for networks that will learn what it means
         removal = "mean" if not players.is_image else "zero" if surrogate is None else "auto"
+    if isinstance(removal, str) and removal == "zero" and form is not None:
+        removal = form.encode(torch.zeros(x.shape[1]))
     fresh = surrogate == "auto" and isinstance(model, BlackBox)
     if fresh:
         units = targets if KINDS[output] == "values" else None

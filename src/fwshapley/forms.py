@@ -21,11 +21,11 @@ from fwshapley.checks import Array, as_tensor
 from fwshapley.networks.mlp import ColumnKinds
 
 MOST_CATEGORIES = 1000
-BLUR = 1e-3
+BLUR = 1e-6
 """Share of a column's deviation that rounding to single precision may move its numbers by."""
 
-DAY = 86_400 * 10**9
-"""Nanoseconds."""
+DAY = 86_400 * 10**6
+"""Microseconds."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,27 @@ class Column:
     """One column.
 
     Attributes:
-        name: of the column.
+        label: as its DataFrame has it.
         dtype: of the column in its DataFrame.
         categories: in the order of their codes, where it holds some.
         offset: subtracted from its numbers.
         gap: whether entries may be missing; a missing category has the last code, a missing number is NaN.
+        none: whether entries that are missing among objects are None rather than NaN.
+        inner: dtype of the categories, and whether they are in order, of a column that is a Categorical.
     """
 
-    name: str
+    label: Any
     dtype: str
     categories: tuple[Any, ...] | None = None
     offset: float = 0.0
     gap: bool = False
+    none: bool = False
+    inner: tuple[str, bool] | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return str(self.label)
 
     @property
     def codes(self) -> int:
@@ -53,34 +62,49 @@ class Column:
 
     def encode(self, entries: pd.Series) -> NDArray[np.float64]:
         """Return numbers or codes; an entry that the column cannot have is an error that names its row."""
+        allowed = entries.isna().to_numpy() & self.gap
         if self.categories is None:
-            numbers = _numbers(entries)
-            self._refuse(entries, ~np.isfinite(numbers) & ~(np.isnan(numbers) & self.gap), "is no number")
+            numbers = _numbers(self._check_dates(entries.infer_objects()))
+            self._refuse(entries, ~np.isfinite(numbers) & ~allowed, "is no number")
             return numbers - self.offset
         codes = pd.Index(self.categories).get_indexer(pd.Index(_plain(entries)))
-        missing = entries.isna().to_numpy()
-        self._refuse(entries, (codes < 0) & ~(missing & self.gap), "is none of the categories that it was fitted with")
-        return np.where(missing & (codes < 0), len(self.categories), codes).astype(np.float64)
+        self._refuse(entries, (codes < 0) & ~allowed, "is none of the categories that it was fitted with")
+        return np.where(codes < 0, len(self.categories), codes).astype(np.float64)
 
     def decode(self, numbers: NDArray[np.float64]) -> pd.Series:
         """Return entries as they were."""
+        kind: Any = pd.api.types.pandas_dtype(self.dtype)
         if self.categories is not None:
-            entries = pd.Series([*self.categories, None], dtype=object).take(numbers.astype(int)).reset_index(drop=True)
-            kind: Any = pd.CategoricalDtype(list(self.categories)) if self.dtype == "category" else self.dtype
-            return entries.astype(kind)
-        kind = self.dtype
+            if self.inner is not None:
+                kind = pd.CategoricalDtype(pd.Index(self.categories, dtype=self.inner[0]), ordered=self.inner[1])
+            entries = pd.Series([*self.categories, None if self.none else np.nan], dtype=object)
+            return entries.take(numbers.astype(int)).reset_index(drop=True).astype(kind)
         exact = numbers + self.offset
-        if self.dtype.startswith("datetime"):
-            return pd.Series(pd.to_datetime(exact * DAY, unit="ns")).astype(kind)
-        whole = not (self.dtype.lower().startswith("float") or np.isnan(exact).any())
-        return pd.Series(np.round(exact) if whole else exact).astype(kind)
+        if pd.api.types.is_datetime64_any_dtype(kind):
+            return _dates(exact, kind)
+        if not pd.api.types.is_integer_dtype(kind):
+            return pd.Series(exact).astype(kind)
+        limits = np.iinfo(getattr(kind, "numpy_dtype", kind))  # which single precision may round beyond
+        highest = np.nextafter(float(limits.max), 0) if float(limits.max) > limits.max else limits.max
+        return pd.Series(np.round(exact).clip(limits.min, highest)).astype(kind)
+
+    def _check_dates(self, entries: pd.Series) -> pd.Series:
+        """Return entries if they are dates where dates are expected, in a time zone or in none, and only there."""
+        fitted, found = (
+            (pd.api.types.is_datetime64_any_dtype(dtype), getattr(dtype, "tz", None) is None)
+            for dtype in (pd.api.types.pandas_dtype(self.dtype), entries.dtype)
+        )
+        if fitted != found and not entries.isna().all():
+            raise TypeError(
+                f"column {self.name!r} holds {entries.dtype} entries; it was fitted with {self.dtype} entries"
+            )
+        return entries
 
     def _refuse(self, entries: pd.Series, wrong: NDArray[np.bool_], why: str) -> None:
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
-            raise ValueError(
-                f"{entries.iloc[first]!r} in column {self.name!r}, row {first}, {why} ({int(wrong.sum())} in all)"
-            )
+            entry = _as_python(entries.iloc[first])
+            raise ValueError(f"{entry!r} in column {self.name!r}, row {first}, {why} ({int(wrong.sum())} in all)")
 
 
 @dataclass(frozen=True)
@@ -108,23 +132,28 @@ class Form:
 
     def encode(self, table: Array) -> Float[Tensor, "*shape"]:
         """Return a table as numbers, its columns found by name if it is a DataFrame."""
-        if not isinstance(table, pd.DataFrame):
+        if not self.frame or not isinstance(table, pd.DataFrame):
             return self._encode_array(table)
-        if not self.frame:
-            return self._encode_array(table)
-        table = table.rename(columns=str)
-        absent = [name for name in self.names if name not in table.columns]
-        if absent:
-            raise ValueError(f"the table has no column {absent[0]!r}; it was fitted with {', '.join(self.names)}")
-        columns = [column.encode(table[column.name]) for column in self.columns]
+        table = self.pick(table)
+        columns = [column.encode(table.iloc[:, place]) for place, column in enumerate(self.columns)]
         return torch.from_numpy(np.stack(columns, 1).astype(np.float32))
+
+    def pick(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return its columns of a DataFrame that may hold them in another order, and others."""
+        there = list(map(str, table.columns))
+        for name in self.names:
+            if name not in there:
+                raise ValueError(f"the table has no column {name!r}; it was fitted with {', '.join(self.names)}")
+            if there.count(name) > 1:
+                raise ValueError(f"the table has several columns {name!r}; give each a name of its own")
+        return table.iloc[:, [there.index(name) for name in self.names]]
 
     def decode(self, rows: Float[Tensor, "rows columns"]) -> pd.DataFrame | NDArray[np.float64]:
         """Return numbers as the table that they stand for."""
         numbers = rows.detach().double().cpu().numpy()
         if not self.frame:
             return numbers + np.array([column.offset for column in self.columns])
-        entries = {column.name: column.decode(numbers[:, place]) for place, column in enumerate(self.columns)}
+        entries = {column.label: column.decode(numbers[:, place]) for place, column in enumerate(self.columns)}
         return pd.DataFrame(entries)
 
     def _encode_array(self, table: Array) -> Float[Tensor, "*shape"]:
@@ -146,8 +175,8 @@ class Form:
         """Return the form whose `facts` were saved."""
         columns = []
         for column in facts["columns"]:
-            categories = None if column["categories"] is None else tuple(column["categories"])
-            columns.append(Column(**{**column, "categories": categories}))
+            listed = {name: tuple(value) for name, value in column.items() if isinstance(value, list | tuple)}
+            columns.append(Column(**{**column, **listed}))  # JSON has lists alone
         return cls(tuple(columns), facts["frame"])
 
 
@@ -160,65 +189,110 @@ def form_of(table: Array, *, any_model: bool) -> Form:
             dates and missing entries are welcome.
     """
     if not isinstance(table, pd.DataFrame):
-        numbers = as_tensor(table).detach().cpu()
-        blank = numbers.isnan().any(0).tolist() if any_model and numbers.is_floating_point() else None
-        gaps: Sequence[bool] = blank or [False] * numbers.shape[1]
-        offsets = [_offset(each) for each in numbers.double().numpy().T] if any_model else [0.0] * numbers.shape[1]
-        described = zip(gaps, offsets, strict=True)
-        columns = [
-            Column(f"column {place}", "float64", None, offset, gap) for place, (gap, offset) in enumerate(described)
-        ]
-        return Form(tuple(columns), frame=False)
+        return _form_of_array(table, any_model=any_model)
     names = list(map(str, table.columns))
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise ValueError(f"the table has several columns {min(repeated)!r}; give each a name of its own")
+    if not names:
+        raise ValueError("the table has no columns")
     return Form(tuple(_column(table.iloc[:, place], any_model=any_model) for place in range(len(names))), frame=True)
+
+
+def _form_of_array(table: Array, *, any_model: bool) -> Form:
+    try:
+        numbers = as_tensor(table).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        found = f"{type(table).__name__} ({error})"
+        raise TypeError(f"inputs must be an array or tensor of numbers, or a DataFrame, got {found}") from error
+    blank = numbers.isnan().any(0).tolist() if any_model and numbers.is_floating_point() else None
+    gaps: Sequence[bool] = blank or [False] * numbers.shape[1]
+    offsets = [_offset(each) for each in numbers.double().numpy().T] if any_model else [0.0] * numbers.shape[1]
+    described = zip(gaps, offsets, strict=True)
+    columns = [Column(f"column {place}", "float64", None, offset, gap) for place, (gap, offset) in enumerate(described)]
+    return Form(tuple(columns), frame=False)
 
 
 def _column(entries: pd.Series, *, any_model: bool) -> Column:
     name, dtype = str(entries.name), str(entries.dtype)
-    gap = bool(entries.isna().any())
+    missing = entries.isna()
+    gap = bool(missing.any())
+    label = _label(entries.name) if any_model else name
     if _holds_numbers(entries):
         if gap and not any_model:
             raise ValueError(f"column {name!r} has missing entries, which a torch module cannot take; mend them first")
-        return Column(name, dtype, None, _offset(_numbers(entries)) if any_model else 0.0, gap)
+        return Column(label, dtype, None, _offset(_numbers(entries)) if any_model else 0.0, gap)
     if not any_model:
         raise TypeError(
             f"column {name!r} holds {dtype} entries, which a torch module cannot take: encode them as numbers first, "
             "or give the model as a function (or scikit-learn pipeline) that takes the table as it is"
         )
+    none = gap and entries[missing].iloc[0] is None
     if isinstance(entries.dtype, pd.CategoricalDtype):
-        categories = entries.cat.categories.tolist()
-    else:
-        categories = sorted(_plain(entries).dropna().unique().tolist(), key=lambda each: (str(type(each)), each))
-    if len(categories) > MOST_CATEGORIES:
-        raise ValueError(
-            f"column {name!r} has {len(categories):,} different entries, more than {MOST_CATEGORIES:,} categories; "
-            "leave it out or group them"
-        )
-    strange = next((each for each in categories if not isinstance(each, str | int | float | bool)), None)
+        inner = (str(entries.cat.categories.dtype), bool(entries.cat.ordered))
+        return Column(label, dtype, _categories(name, entries.cat.categories), gap=gap, none=none, inner=inner)
+    if pd.api.types.is_bool_dtype(entries):
+        return Column(label, dtype, (False, True), gap=gap)
+    return Column(label, dtype, _categories(name, _plain(entries[~missing])), gap=gap, none=none)
+
+
+def _categories(name: str, entries: pd.Series | pd.Index) -> tuple[Any, ...]:
+    """Return the different entries: those of a Categorical in their order, others sorted."""
+    plain = [_as_python(each) for each in entries]
+    strange = next((each for each in plain if not isinstance(each, str | int | float | bool)), None)
     if strange is not None:
         raise TypeError(f"column {name!r} holds {strange!r}, which is neither text nor a number")
-    return Column(name, dtype, tuple(categories), gap=gap)
+    different = list(dict.fromkeys(plain))
+    if len(different) > MOST_CATEGORIES:
+        raise ValueError(
+            f"column {name!r} has {len(different):,} different entries, more than {MOST_CATEGORIES:,} categories; "
+            "leave it out or group them"
+        )
+    in_order = isinstance(entries, pd.Index)
+    return tuple(different if in_order else sorted(different, key=lambda each: (str(type(each)), each)))
+
+
+def _label(label: Any) -> Any:  # noqa: ANN401 - of a DataFrame's column
+    """Return the label of a column as JSON can hold it: text, a number, or several of those."""
+    parts = [_as_python(each) for each in label] if isinstance(label, tuple) else [_as_python(label)]
+    if not all(isinstance(part, str | int | float | bool) for part in parts):
+        raise TypeError(f"{label!r} is no name for a column: rename it, by text or a number")
+    return tuple(parts) if isinstance(label, tuple) else parts[0]
 
 
 def _holds_numbers(entries: pd.Series) -> bool:
     kinds = pd.api.types
-    return (kinds.is_numeric_dtype(entries) and not kinds.is_bool_dtype(entries)) or kinds.is_datetime64_dtype(entries)
+    counts = kinds.is_numeric_dtype(entries) and not (kinds.is_bool_dtype(entries) or kinds.is_complex_dtype(entries))
+    return counts or kinds.is_datetime64_any_dtype(entries)
 
 
 def _numbers(entries: pd.Series) -> NDArray[np.float64]:
     """Return numbers, dates as days, NaN where missing or none at all."""
-    if pd.api.types.is_datetime64_dtype(entries):
-        days = entries.astype("datetime64[ns]").astype("int64").to_numpy(np.float64) / DAY
+    if pd.api.types.is_datetime64_any_dtype(entries):
+        universal = entries if entries.dt.tz is None else entries.dt.tz_convert("UTC").dt.tz_localize(None)
+        days = universal.to_numpy("datetime64[us]").astype(np.int64) / DAY
         return np.where(entries.isna(), np.nan, days)
     return pd.to_numeric(entries, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+
+
+def _dates(days: NDArray[np.float64], dtype: np.dtype[Any] | pd.DatetimeTZDtype) -> pd.Series:
+    """Return dates of a dtype, rounded to what it can hold."""
+    missing = np.isnan(days)
+    moments = np.round(np.where(missing, 0, days) * DAY).astype(np.int64).astype("datetime64[us]")
+    dates = pd.Series(moments).mask(missing)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return dates.dt.round(dtype.unit).dt.tz_localize("UTC").astype(dtype)
+    return dates.dt.round(np.datetime_data(dtype)[0]).astype(dtype)
 
 
 def _plain(entries: pd.Series) -> pd.Series:
     """Return entries as Python objects, whatever holds them."""
     return entries.astype(object)
+
+
+def _as_python(entry: Any) -> Any:  # noqa: ANN401 - of a table
+    """Return one of numpy's scalars as what Python has for it."""
+    return entry.item() if isinstance(entry, np.generic) else entry
 
 
 def _offset(numbers: NDArray[np.float64]) -> float:
@@ -227,4 +301,7 @@ def _offset(numbers: NDArray[np.float64]) -> float:
     if not len(there):
         return 0.0
     moved = np.abs(there - there.astype(np.float32)).max()
-    return float(there.mean()) if moved > BLUR * there.std() else 0.0
+    if moved <= BLUR * there.std():
+        return 0.0
+    middle = there.mean()
+    return float(np.round(middle) if (there == np.round(there)).all() else middle)  # whole numbers stay whole

@@ -38,15 +38,17 @@ def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
         )
     values = attribution.values.detach().float().cpu().numpy()
     base = attribution.base_values.detach().float().cpu().numpy()
-    shown = np.asarray(attribution.inputs.detach().float().cpu() if data is None else data)
-    if values.shape[2] == 1:  # as shap has it for models of one output
-        values, base = values[..., 0], base[:, 0]
+    shown = attribution.inputs if data is None else data
+    shown = shown.detach().cpu().numpy() if isinstance(shown, Tensor) else np.asarray(shown)
+    names: list[str] | str | None = _names_of_outputs(attribution)
+    if values.shape[2] == 1:  # as shap has it for models of one output: a list of names would be an axis to it
+        values, base, names = values[..., 0], base[:, 0], names and names[0]
     return Explanation(
         values=values,
         base_values=base,
-        data=shown if shown.shape[:2] == values.shape[:2] else None,
+        data=shown if shown.shape == values.shape[:2] else None,
         feature_names=list(attribution.players.names),
-        output_names=_names_of_outputs(attribution),
+        output_names=names,
     )
 
 

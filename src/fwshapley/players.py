@@ -122,6 +122,8 @@ def groups(
         ('place', 'price')
     """
     every = None if names is None else list(map(str, names))
+    if every is not None and len(set(every)) < len(every):
+        raise ValueError(f"several columns have the same name: {', '.join(every)}")
     numbers = {name: [_number(column, every) for column in group] for name, group in members.items()}
     named = [column for group in numbers.values() for column in group]
     if count is None:

@@ -129,6 +129,8 @@ def _make_surrogate(
     how = {"tell_mask": facts["tell_mask"], "kind": facts["kind"]}
     if facts["fresh"] is not None:
         return Surrogate(SmallCNN(*facts["fresh"]), players, tensors["fill"].clone(), **how)
+    if facts["model"] == BlackBox.__name__ and model is None:
+        raise ValueError(f"what {path} explains asks the function itself: pass model=..., the function or estimator")
     if not isinstance(model, nn.Module):
         raise ValueError(  # noqa: TRY004 - mostly there is none
             f"{path} holds the tensors of a {facts['model']}, not its code: pass model=... (or surrogate=..., if it "

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fwshapley.checks import Array, check_choice
+from fwshapley.checks import Array, as_tensor, check_choice
 from fwshapley.games.masking import KINDS, MOST_ELEMENTS, Kind, Output
 from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, spread_of
 from fwshapley.players import Players
@@ -116,7 +116,7 @@ def check_removal(removal: Literal["auto", "zero", "mean"] | Array) -> Removal:
     if isinstance(removal, pd.DataFrame):
         return removal
     if not isinstance(removal, str):
-        filled = torch.as_tensor(removal)
+        filled = as_tensor(removal)
         if not bool(filled.isfinite().all()):
             raise ValueError("removal holds NaN or infinite values; mend them first")
         return filled

@@ -78,8 +78,9 @@ class Coordinates(nn.Module):
         there = x[:, self.numbers]
         mean = there.nanmean(0).nan_to_num()
         deviation = (there - mean).square().nanmean(0).sqrt()
+        varies = (there.nan_to_num(-torch.inf).amax(0) > there.nan_to_num(torch.inf).amin(0)) & (deviation > 0)
         self.register_buffer("mean", mean)
-        self.register_buffer("scale", torch.where(deviation > SMALLEST_DEVIATION, deviation, 1.0))
+        self.register_buffer("scale", torch.where(varies, deviation, 1.0))
 
     def forward(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch coordinates"]:
         """Coordinates of rows; those of a gap are 0, but for the one that tells it."""
