@@ -297,7 +297,7 @@ def test_a_stop_while_writing_leaves_nothing(
 
 
 def test_long_work_is_announced(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwshapley.cli.MANY_PAIRS", 9_999)
+    monkeypatch.setattr("fwshapley.cli.value.MANY_PAIRS", 9_999)
     code, _, err = run("value", str(table), "-l", "kind", "-o", str(tmp_path / "out"), "--no-report")
     assert code == 0
     assert "100 rows for 100 references are many" in err

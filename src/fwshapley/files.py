@@ -1,9 +1,9 @@
-"""Files that are either written whole or not at all."""
+"""Files that are either written whole or not at all, and folders that may take them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,3 +18,22 @@ def written_whole(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Raise an error if files cannot be written to a folder, before there is any work to lose."""
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(f"{nearest} is a file: choose another folder for --out")
+    if not os.access(nearest, os.W_OK):
+        raise PermissionError(f"{nearest} may not be written to: choose another folder for --out")
+
+
+def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
+    """Raise an error if files cannot be written to a folder, or would replace others that nobody said to replace."""
+    check_writable(folder)
+    there = [name for name in names if (folder / name).exists()]
+    if there and not force:
+        raise FileExistsError(
+            f"{folder} already has {', '.join(there)}: replace them with --force, or choose another --out"
+        )

@@ -55,7 +55,7 @@ def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
 def spread_over_inputs(attribution: Attribution) -> Float[Tensor, "batch ..."]:
     """Return the values of one output at every position of the inputs: each has that of its player, as captum does."""
     values = attribution.values[..., 0][:, attribution.players.assignment]
-    return values[:, None].expand_as(attribution.inputs) if attribution.players.is_image else values
+    return values[:, None].expand_as(attribution.inputs).contiguous() if attribution.players.is_image else values
 
 
 def choose_targets(target: int | Tensor | NDArray[Any] | None, batch: int, outputs: int) -> Tensor:

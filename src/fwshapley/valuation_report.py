@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,26 +10,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import rich.table
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.text import Text
 from torch import Tensor
 
-from fwshapley.files import written_whole
+from fwshapley.files import check_free, written_whole
 from fwshapley.games.neighbours import Utility
 from fwshapley.report import Report
 from fwshapley.tables import Table
-from fwshapley.tables.wording import counted, listed, shortened
+from fwshapley.tables.wording import counted, decimals_for, listed, shortened
 from fwshapley.valuation import Valuation, value_neighbours
 from fwshapley.valuation.distances import Metric
 from fwshapley.valuation.suggest import Suggestions, suggest_labels
 from fwshapley.weights import Semivalue
 
 RANKING, VALUES, REPORT = "ranking.csv", "valuation.safetensors", "report.html"
-
-DIGITS = 3
-"""Digits of the largest value of a table; all others have as many decimals."""
 
 MOST_ASKED = 1000
 """Rows of negative value whose neighbours are asked, each at the cost of a look at the whole table."""
@@ -211,16 +206,7 @@ def write(findings: Findings, folder: Path, *, report: bool) -> list[Path]:
 
 def check_folder(folder: Path, *, report: bool, force: bool) -> None:
     """Raise an error if files cannot or should not be written to a folder, before there is any work to lose."""
-    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    if not nearest.is_dir():
-        raise NotADirectoryError(f"{nearest} is a file: choose another folder for --out")
-    if not os.access(nearest, os.W_OK):
-        raise PermissionError(f"{nearest} may not be written to: choose another folder for --out")
-    there = [name for name in _file_names(report=report) if (folder / name).exists()]
-    if there and not force:
-        raise FileExistsError(
-            f"{folder} already has {listed(there)}: replace them with --force, or choose another --out"
-        )
+    check_free(folder, _file_names(report=report), force=force)
 
 
 def _file_names(*, report: bool) -> list[str]:
@@ -240,7 +226,7 @@ def _suspect_cells(findings: Findings) -> list[list[str]]:
     """Cells of the table of suspects, under `HEADINGS`."""
     valuation, suspects = findings.valuation, findings.suspects[: findings.top]
     values, stderr = valuation.values[suspects], valuation.stderr[suspects]
-    decimals, asked = _decimals(values), min(valuation.provenance["k"], len(valuation) - 1)
+    decimals, asked = decimals_for(values), min(valuation.provenance["k"], len(valuation) - 1)
     columns: list[Sequence[str]] = [
         [str(rank) for rank in range(1, len(suspects) + 1)],
         [str(row) for row in findings.table.rows[suspects.numpy()]],
@@ -256,11 +242,6 @@ def _class_cells(valuation: Valuation) -> list[list[str]]:
     """Cells of the table of classes: name, points, mean value, share of negative values."""
     labels, values = valuation.labels.numpy(), valuation.values.numpy()
     size, total, negative = (np.bincount(labels, weights=each) for each in (None, values, values < 0))
-    decimals = _decimals(valuation.values)
+    decimals = decimals_for(valuation.values)
     rows = zip(valuation.classes, size, total / size, negative / size, strict=True)
     return [[shortened(name), f"{n:,}", f"{mean:.{decimals}f}", f"{share:.0%}"] for name, n, mean, share in rows]
-
-
-def _decimals(values: Float64[Tensor, " n"]) -> int:
-    largest = float(values.abs().max())
-    return max(DIGITS - 1 - math.floor(math.log10(largest)), 0) if largest > 0 else DIGITS

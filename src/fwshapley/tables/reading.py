@@ -6,7 +6,8 @@ import codecs
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +63,34 @@ def read_sheet(path: Path, label: str | None, encoding: str = "utf-8", as_text: 
         encoding: of a .csv file.
         as_text: columns not to be taken for numbers.
     """
+    _check_file(path)
+    if path.suffix.lower() == ".npz":
+        return _read_arrays(path, label)
+    with _failures_explained(path, encoding):
+        return _read_csv(path, label, encoding, as_text)
+
+
+def read_frame(path: Path, encoding: str = "utf-8", as_text: Collection[str] = ()) -> tuple[pd.DataFrame, list[str]]:
+    """Read a .csv file as pandas.read_csv would for a model, with notes on what was done besides.
+
+    Entries are pandas' own: blanks at their start stay, and what is missing is what pandas counts as such.
+
+    Args:
+        path: of the file, whose separator is found in its header.
+        encoding: of the file.
+        as_text: columns not to be taken for numbers.
+    """
+    _check_file(path)
+    with _failures_explained(path, encoding):
+        encoding = _check_encoding(encoding)
+        separator, names = _read_header(path, encoding)
+        types = dict.fromkeys(set(as_text) & set(names), str)
+        frame = _read_rows(path, encoding, separator, names, dtype=types, low_memory=False)
+        return _tidy(path, frame, separator, as_text)
+
+
+def _check_file(path: Path) -> None:
+    """Raise unless a path may be that of a table."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
@@ -70,12 +99,15 @@ def read_sheet(path: Path, label: str | None, encoding: str = "utf-8", as_text: 
         raise ValueError(f"{path} is empty")
     if path.suffix.lower() in FOREIGN:
         raise ValueError(f"{path} cannot be read: tables come as .csv or .npz files, so save it as one of these first")
-    if path.suffix.lower() == ".npz":
-        return _read_arrays(path, label)
+
+
+@contextmanager
+def _failures_explained(path: Path, encoding: str) -> Iterator[None]:
+    """Turn what pandas raises on a file into what is wrong with it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ParserWarning)
-            return _read_csv(path, label, encoding, as_text)
+            yield
     except UnicodeError as error:
         raise ValueError(_about_encoding(path, encoding)) from error
     except EmptyDataError as error:
@@ -131,6 +163,13 @@ def _read_csv(path: Path, label: str | None, encoding: str, as_text: Collection[
         skipinitialspace=True,
         low_memory=False,  # so that a column has one type
     )
+    frame, notes = _tidy(path, frame, separator, {label, *as_text})
+    labels = frame.pop(label).str.strip()
+    return Sheet(frame, labels.mask(labels == ""), label, notes)
+
+
+def _tidy(path: Path, frame: pd.DataFrame, separator: str, as_text: Collection[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Leave out blank rows and mend decimal commas, with notes on it."""
     if frame.empty:
         raise ValueError(f"{path} has a header, but no rows below it")
     notes = [f"columns are separated by {SEPARATORS[separator]}"] if separator != "," else []
@@ -138,10 +177,9 @@ def _read_csv(path: Path, label: str | None, encoding: str, as_text: Collection[
     if blank.any():
         frame = frame[~blank].copy()
         notes.append(f"{counted(int(blank.sum()), 'blank row')} skipped")
-    labels = frame.pop(label).str.strip()
     if separator != ",":
         notes += _mend_decimal_commas(frame, as_text)
-    return Sheet(frame, labels.mask(labels == ""), label, notes)
+    return frame, notes
 
 
 def _read_header(path: Path, encoding: str) -> tuple[str, list[str]]:
@@ -180,7 +218,7 @@ def _mend_decimal_commas(frame: pd.DataFrame, as_text: Collection[str]) -> list[
 
 
 def _read_arrays(path: Path, label: str | None) -> Sheet:
-    arrays = _load_arrays(path)
+    arrays = load_arrays(path)
     x_name, y_name = _name_arrays(path, list(arrays), label)
     x, y = arrays[x_name], arrays[y_name]
     if not x.size or len(x) != y.size:
@@ -193,7 +231,8 @@ def _read_arrays(path: Path, label: str | None) -> Sheet:
     return Sheet(frame, labels.astype(str).where(labels.notna()), y_name, [f"rows are counted from 0, as in {x_name}"])
 
 
-def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an .npz file; nothing in it is run."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return dict(file)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
+
+from jaxtyping import Float
+from torch import Tensor
 
 MOST_NAMED = 6
 MOST_LETTERS = 40
+
+DIGITS = 3
+"""Digits of the largest number of a table; all others have as many decimals."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -32,3 +39,9 @@ def closest(wanted: str, names: Sequence[str]) -> str | None:
     lower = {name.lower(): name for name in names}
     found = difflib.get_close_matches(wanted.lower(), lower, n=1)
     return lower[found[0]] if found else None
+
+
+def decimals_for(values: Float[Tensor, "*shape"]) -> int:
+    """Return how many decimals to write numbers of a table with."""
+    largest = float(values.abs().max())
+    return max(DIGITS - 1 - math.floor(math.log10(largest)), 0) if largest > 0 else DIGITS

@@ -1,0 +1,225 @@
+"""What `fwshapley explain` does: load an explainer, read inputs as it was fitted, ask it, and say what it answers."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor, nn
+
+import fwshapley as fw
+from fwshapley.cli.console import console, print_notes
+from fwshapley.cli.models import as_in_file, find_model
+from fwshapley.cli.reading import Inputs, Reading, parse_numbers, read_inputs
+from fwshapley.cli.record import Stored, look_into
+from fwshapley.exact import Total
+from fwshapley.games.masking import KINDS
+from fwshapley.surrogate import answer as ask_surrogate
+from fwshapley.tables.wording import closest, counted, decimals_for, listed, shortened
+
+MOST_PLAYERS = 3
+"""Players shown of each sign."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """An explainer, with what its folder says about it, and whether its model is at hand."""
+
+    explainer: fw.FeatureExplainer
+    stored: Stored
+    has_model: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Values of some inputs.
+
+    Attributes:
+        attribution: under a list of weightings.
+        inputs: what was explained.
+        reading: how it was read.
+        notes: on what was asked.
+    """
+
+    attribution: fw.Attribution
+    inputs: Inputs
+    reading: Reading
+    notes: tuple[str, ...]
+
+    @property
+    def weights(self) -> list[fw.Semivalue]:
+        """The weightings."""
+        assert isinstance(self.attribution.weights, list)  # noqa: S101 - as `ask` makes it
+        return self.attribution.weights
+
+    def name(self, place: int) -> str:
+        """Name of an input: a file, or the row of one."""
+        row = self.inputs.rows[place]
+        several = len(set(self.inputs.files)) > 1
+        file = Path(self.inputs.files[place]) if row is None else Path(self.inputs.files[place]).name
+        return str(file) if row is None else f"{file} row {row}" if several else f"row {row}"
+
+
+def choose_weights(alpha: float | None, beta: float | None, pairs: Sequence[str] | None) -> list[fw.Semivalue] | None:
+    """Return the weightings that were asked for; None where none was."""
+    if pairs:
+        if alpha is not None or beta is not None:
+            raise ValueError("give --alpha and --beta for one weighting, or --weights for each of several")
+        return [_parse_weights(pair) for pair in pairs]
+    if alpha is None and beta is None:
+        return None
+    return [fw.Beta(alpha=1.0 if alpha is None else alpha, beta=1.0 if beta is None else beta)]
+
+
+def _parse_weights(pair: str) -> fw.Semivalue:
+    numbers = parse_numbers(pair)
+    if len(numbers) != 2:  # noqa: PLR2004 - alpha and beta
+        raise ValueError(f"--weights {pair} is no weighting: give alpha and beta, such as 16,1")
+    return fw.Beta(alpha=numbers[0], beta=numbers[1])
+
+
+def load_explainer(folder: Path, name: str | None, *, device: str) -> Loaded:
+    """Load an explainer, with its model where one is named; which code to run is never taken from the folder."""
+    stored = look_into(folder)
+    if name is None:
+        if stored.needs_model is not None:
+            raise ValueError(_about_model(folder, stored))
+        return Loaded(fw.load(folder, device=device), stored, has_model=False)
+    model = find_model(name, stored.output)
+    if isinstance(model, nn.Module) == stored.black_box:
+        kinds = ("a function or an estimator", "a torch module")
+        was, given = kinds if stored.black_box else kinds[::-1]
+        raise TypeError(f"{folder} explains {was}, and {name} is {given}; is () missing or too much behind it?")
+    layout = stored.record.reading.layout
+    if layout is not None and not isinstance(model, nn.Module):
+        model = as_in_file(model, layout)
+    return Loaded(fw.load(folder, model=model, device=device), stored, has_model=True)
+
+
+def _about_model(folder: Path, stored: Stored) -> str:
+    known = stored.record.model
+    example = "package.module:attribute" if known is None else shlex.quote(known)
+    was = "" if known is None else f" It was fitted from {known}."
+    return (
+        f"{folder} holds the numbers of a {stored.needs_model}, not its code: pass --model {example}, a module of that "
+        f"architecture, trained or not.{was} That is not imported by itself, since a folder should not say what code "
+        "to run"
+    )
+
+
+def read_like_fitted(loaded: Loaded, paths: Sequence[Path], encoding: str | None) -> tuple[Inputs, Reading]:
+    """Read inputs as those that the explainer was fitted with."""
+    reading = loaded.stored.record.reading
+    inputs, settled = read_inputs(paths, reading if encoding is None else replace(reading, encoding=encoding))
+    print_notes(inputs.notes)
+    if not loaded.stored.recorded:
+        print_notes(["it was not made by fwshapley fit, so how inputs are to be read is a guess"])
+    return inputs, settled
+
+
+def ask(
+    loaded: Loaded,
+    read: tuple[Inputs, Reading],
+    *,
+    weights: list[fw.Semivalue] | None,
+    outputs: str | None,
+    total: Total | Literal["auto"],
+) -> Answer:
+    """Explain inputs, and say how long it took."""
+    (inputs, reading), explainer = read, loaded.explainer
+    chosen, notes = _choose_outputs(loaded, inputs, outputs)
+    began = time.perf_counter()
+    attribution = explainer.explain(inputs.x, weights=weights, outputs=chosen, total=total).to("cpu")
+    took = 1e3 * (time.perf_counter() - began)
+    if weights is None:
+        assert not isinstance(attribution.weights, list)  # noqa: S101 - one for none
+        attribution = replace(attribution, values=attribution.values[None], weights=[attribution.weights])
+    each = f", {took / len(inputs):.2g} ms each" if len(inputs) > 1 else ""
+    notes = [*notes, f"{attribution}: {took:.3g} ms{each}"]
+    return Answer(attribution, inputs, reading, tuple(notes))
+
+
+def _choose_outputs(loaded: Loaded, inputs: Inputs, wanted: str | None) -> tuple[Any, list[str]]:
+    """Return outputs as `explain` takes them, and a note where the surrogate says which are predicted."""
+    names = loaded.stored.output_names
+    if wanted is None:
+        wanted = "predicted" if KINDS[loaded.stored.output] == "classes" else "all"
+    if wanted == "all":
+        return "all", []
+    if wanted != "predicted":
+        return [_number_of(each.strip(), names) for each in wanted.split(",")], []
+    if loaded.has_model or len(names) == 1 or KINDS[loaded.stored.output] != "classes":
+        return "predicted", []
+    alike = loaded.stored.agreement
+    trust = "" if alike is None else f", which agrees with it on {alike:.1%} of inputs"
+    return _predict(loaded.explainer, inputs), [f"without --model, what it predicts is what the surrogate says{trust}"]
+
+
+def _predict(explainer: fw.FeatureExplainer, inputs: Inputs) -> Tensor:
+    """Return the class that the surrogate finds most likely for each input."""
+    x = explainer.explain(inputs.x, outputs=[0]).inputs.to(explainer.device)
+    everyone = torch.ones(len(x), explainer.game(inputs.x[:1]).n_players, dtype=torch.bool, device=x.device)
+    return ask_surrogate(explainer.fitted_surrogate, x, everyone).argmax(1, keepdim=True)
+
+
+def _number_of(wanted: str, names: Sequence[str]) -> int:
+    if wanted in names:
+        return names.index(wanted)
+    if wanted.isdecimal() and int(wanted) < len(names):
+        return int(wanted)
+    meant = closest(wanted, names)
+    hint = f" (did you mean {meant!r}?)" if meant else ""
+    raise ValueError(f"there is no output {wanted!r}{hint}; there are {listed(names)}")
+
+
+def show_answer(answer: Answer, top: int) -> None:
+    """Print the players that matter most for the first inputs."""
+    print_notes(answer.notes)
+    if not top:
+        return
+    first = answer.weights[0]
+    table = Table(
+        title=f"Under {first}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False,
+        caption=_about_players(answer), caption_justify="left",
+    )  # fmt: skip
+    for heading in ("input", "output", "speak for it", "speak against it"):
+        table.add_column(heading)
+    shown = min(top, len(answer.inputs))
+    decimals = decimals_for(answer.attribution.values[0, :shown])
+    for place in range(shown):
+        table.add_row(*map(Text, _cells(answer, place, decimals)))
+    console.print(table)
+
+
+def _about_players(answer: Answer) -> str:
+    about = "patches are (row, column), from 0; " if answer.attribution.players.grid else ""
+    return f"{about}{counted(len(answer.inputs), 'input')} in all"
+
+
+def _cells(answer: Answer, place: int, decimals: int) -> list[str]:
+    """Return name, output and players of an input: of the output that its players speak for most."""
+    attribution = answer.attribution
+    values = attribution.values[0, place].float()
+    strongest = int((attribution.base_values[place] + values.sum(0)).argmax())
+    value = values[:, strongest]
+    order = value.argsort(descending=True).tolist()
+    helpful = [player for player in order if value[player] > 0][:MOST_PLAYERS]
+    harmful = [player for player in order[::-1] if value[player] < 0][:MOST_PLAYERS]
+    output = attribution.output_names[int(attribution.outputs[place, strongest])]
+    names = attribution.players.names
+    return [
+        shortened(answer.name(place)),
+        shortened(output),
+        *(
+            "\n".join(f"{float(value[player]):+.{decimals}f} {shortened(names[player])}" for player in some)
+            for some in (helpful, harmful)
+        ),
+    ]

@@ -1,0 +1,119 @@
+"""Explanations in files: values as a table or as arrays, and a picture of each input."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+
+from fwshapley.cli.answers import Answer
+from fwshapley.files import check_free, written_whole
+from fwshapley.results import Attribution
+from fwshapley.tables.wording import counted
+
+VALUES, PICTURES = "values", "pictures"
+
+Format = Literal["csv", "npz"]
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Raise an error if explanations cannot or should not be written to a folder."""
+    check_free(folder, [f"{VALUES}.{suffix}" for suffix in WRITERS] + [PICTURES], force=force)
+
+
+def write_explanations(answer: Answer, folder: Path, *, form: Format | None, pictures: int) -> str:
+    """Write values and pictures, all of them or none; return what was written, in a few words."""
+    form = form or ("npz" if answer.attribution.players.is_image else "csv")
+    values = folder / f"{VALUES}.{form}"
+    names = _picture_names(answer, min(pictures, len(answer.inputs)))
+    drawn = [folder / PICTURES / f"{name}.png" for name in names]
+    shown = _as_pictures(answer)
+    made = [each for each in (folder / PICTURES, folder) if not each.exists()]
+    try:
+        with ExitStack() as stack:
+            WRITERS[form](answer, stack.enter_context(written_whole(values)))
+            for place, path in enumerate(drawn):
+                figure = shown.plot([place])
+                figure.suptitle(answer.name(place), fontsize="medium")
+                figure.savefig(stack.enter_context(written_whole(path)))
+    finally:
+        for each in made:
+            if each.exists() and not any(each.iterdir()):
+                each.rmdir()
+    return values.name + (f", {counted(len(drawn), 'picture')} in {PICTURES}" if drawn else "")
+
+
+def _as_pictures(answer: Answer) -> Attribution:
+    """Return the attribution with images as they were before they were normalised."""
+    attribution = answer.attribution
+    if not attribution.players.is_image:
+        return attribution
+    return replace(attribution, inputs=torch.from_numpy(answer.reading.picture(attribution.inputs.numpy())))
+
+
+def _picture_names(answer: Answer, count: int) -> list[str]:
+    """Return names for files of pictures, each once."""
+    names: list[str] = []
+    for place in range(count):
+        name = answer.name(place)
+        plain = re.sub(
+            r"[^\w.-]+", "_", name if answer.inputs.rows[place] is not None else str(Path(name).with_suffix(""))
+        )
+        taken, number = plain, 2
+        while taken in names:
+            taken, number = f"{plain}_{number}", number + 1
+        names.append(taken)
+    return names
+
+
+def _write_arrays(answer: Answer, path: Path) -> None:
+    """Write arrays that numpy reads without pickle."""
+    attribution = answer.attribution
+    rows = [-1 if row is None else row for row in answer.inputs.rows]
+    with path.open("wb") as file:
+        np.savez(
+            file,
+            values=attribution.values.float().numpy(),
+            base_values=attribution.base_values.float().numpy(),
+            outputs=attribution.outputs.numpy(),
+            output_names=np.array(attribution.output_names, dtype=str),
+            players=np.array(attribution.players.names, dtype=str),
+            assignment=attribution.players.assignment.cpu().numpy(),
+            weights=np.array([str(each) for each in answer.weights], dtype=str),
+            total=np.array(attribution.total, dtype=str),
+            files=np.array(answer.inputs.files, dtype=str),
+            rows=np.array(rows, dtype=np.int64),
+        )
+
+
+def _write_table(answer: Answer, path: Path) -> None:
+    """Write a line for each input, weighting and output, with a column for each player."""
+    attribution, inputs = answer.attribution, answer.inputs
+    count, outputs = attribution.outputs.shape
+    weightings = len(answer.weights)
+    lines = {
+        "file": np.repeat(np.array(inputs.files, dtype=object), weightings * outputs),
+        "row": np.repeat(np.array(inputs.rows, dtype=object), weightings * outputs),
+        "weights": np.tile(np.repeat([str(each) for each in answer.weights], outputs), count),
+        "output": [
+            attribution.output_names[number]
+            for numbers in attribution.outputs.tolist() for _ in answer.weights for number in numbers
+        ],
+        "base_value": attribution.base_values.float()[:, None].expand(-1, weightings, -1).reshape(-1).numpy(),
+    }  # fmt: skip
+    if all(row is None for row in inputs.rows):
+        del lines["row"]
+    values = attribution.values.float().permute(1, 0, 3, 2).reshape(-1, attribution.players.n_players).numpy()
+    names = [f"{name} (player)" if name in lines else name for name in attribution.players.names]
+    table = pd.concat([pd.DataFrame(lines), pd.DataFrame(values, columns=names)], axis=1)
+    table.to_csv(path, index=False)
+
+
+WRITERS: Mapping[Format, Callable[[Answer, Path], None]] = {"csv": _write_table, "npz": _write_arrays}

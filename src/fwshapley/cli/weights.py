@@ -1,0 +1,79 @@
+"""`fwshapley weights`: which coalition sizes count under a weighting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.bar import Bar
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+import fwshapley as fw
+from fwshapley.cli.console import console, errors_explained
+from fwshapley.files import written_whole
+from fwshapley.plots import plot_weights
+
+MOST_ROWS = 24
+BAR_WIDTH = 12
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def weights(
+    alpha: Annotated[float, typer.Option(help="Larger favours small coalitions.")] = 1.0,
+    beta: Annotated[float, typer.Option(help="Larger favours large coalitions.")] = 1.0,
+    players: Annotated[int, typer.Option("--players", "-n", help="Number of players in the game.")] = 12,
+    plot: Annotated[Path | None, typer.Option(help="Also draw them, beside Shapley's: FILE.png, .svg or .pdf.")] = None,
+) -> None:
+    """Show which coalition sizes count under Beta(alpha, beta)-weighted Shapley values.
+
+    alpha = beta = 1 is the Shapley value, under which every size counts the same.
+    """
+    with errors_explained():
+        semivalue = fw.Beta(alpha=alpha, beta=beta)
+        _check_plot(plot)
+        console.print(_weights_table(semivalue, players))
+        if plot is not None:
+            both = [semivalue] if semivalue == fw.Shapley() else [semivalue, fw.Shapley()]
+            figure = plot_weights(both, players)
+            with written_whole(plot) as path:
+                figure.savefig(path)
+            console.print(f"plot written to [bold]{escape(str(plot))}[/bold]", highlight=False)
+
+
+def _check_plot(path: Path | None) -> None:
+    if path is not None and path.suffix not in PLOT_SUFFIXES:
+        raise ValueError(f"{path} must end in {', '.join(PLOT_SUFFIXES)}")
+
+
+def _weights_table(semivalue: fw.Semivalue, n: int) -> Table:
+    join, log_weights = semivalue.join_law(n), semivalue.log_weights(n)
+    log_kernel, sampled = semivalue.log_kernel(n), semivalue.size_law(n)
+    shown = range(n) if n <= MOST_ROWS else sorted({round(row * (n - 1) / (MOST_ROWS - 1)) for row in range(MOST_ROWS)})
+    omitted = "" if len(shown) == n else f" ({len(shown)} of {n} sizes shown)"
+    table = Table(
+        title=f"{semivalue}, {n} player{'s' * (n > 1)}{omitted}",
+        caption="w(s)  probability that the coalition a player joins has size s\n"
+        "p(s)  weight of one such coalition\n"
+        "m(s)  exact least-squares weight of one coalition of size s\n"
+        "P(s)  probability that a coalition drawn for least squares has size s",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for heading in ("s", "w(s)", "", "log p(s)", "log m(s)", "P(s)", ""):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    for s in shown:
+        inside = 0 < s < n
+        table.add_row(
+            str(s),
+            f"{join[s]:.3g}",
+            Bar(float(join.max()), 0, float(join[s]), width=BAR_WIDTH, color="blue"),
+            f"{log_weights[s]:.6g}",
+            f"{log_kernel[s - 1]:.6g}" if inside else "",
+            f"{sampled[s - 1]:.3g}" if inside else "",
+            Bar(float(sampled.max()), 0, float(sampled[s - 1]), width=BAR_WIDTH, color="green") if inside else "",
+        )
+    return table

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+import fwshapley as fw
+from cli_cases import Classifier, export, run, write_models, write_pictures, write_rows, write_table
+from fwshapley.cli import explanations
+
+STEPS = ("--steps", "10", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a table, and an explainer of a pipeline that was fitted on it."""
+    folder = tmp_path_factory.mktemp("table")
+    path = write_table(folder)
+    assert run("fit", f"{folder / 'pipeline.py'}:model", path, "--out", folder / "explainer", *STEPS)[0] == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with rows of numbers, and an explainer of a torch module."""
+    folder = tmp_path_factory.mktemp("rows")
+    arguments = ["--out", folder / "explainer", "--names", "cat,dog,bird"]
+    assert run("fit", f"{write_models(folder)}:rows", write_rows(folder), *arguments, *STEPS)[0] == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with pictures, and an explainer of a torch module that wants them normalised."""
+    folder = tmp_path_factory.mktemp("images")
+    arguments = ["--out", folder / "explainer", "--patch", "4", "--mean", "0.5", "--std", "0.25"]
+    assert run("fit", f"{write_models(folder)}:images", write_pictures(folder), *arguments, *STEPS)[0] == 0
+    return folder
+
+
+def test_rows_of_a_csv_file(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("code,extra,town,a\n1,?,Rome,0.5\n\n2,?,Oslo,-1\n")
+    arguments = ["--weights", "16,1", "-w", "1,1", "--outputs", "all", "--out", tmp_path / "out"]
+    code, said, err = run("explain", table / "explainer", tmp_path / "new.csv", *arguments)
+    assert (code, err) == (0, "")
+    for text in ("new.csv: 2 rows", "1 blank row skipped", "raw Beta(16, 1), Shapley of 3 players for 2 inputs:", "ms"):
+        assert text in said
+    assert "written to" in said
+    values = pd.read_csv(tmp_path / "out" / "values.csv")
+    assert values.columns.tolist() == ["file", "row", "weights", "output", "base_value", "a", "town", "code"]
+    assert values.row.tolist() == [2] * 4 + [4] * 4
+    assert values.weights.tolist() == ["Beta(16, 1)", "Beta(16, 1)", "Shapley", "Shapley"] * 2
+    assert values.output.tolist() == ["coffee", "tea"] * 4
+    frame = pd.DataFrame({"a": [0.5, -1.0], "town": ["Rome", "Oslo"], "code": ["1", "2"]})
+    expected = fw.load(table / "explainer", device="cpu").explain(frame, weights=fw.Shapley()).values
+    found = values[values.weights == "Shapley"][["a", "town", "code"]].to_numpy().reshape(2, 2, 3)
+    assert np.allclose(found, expected.transpose(1, 2).numpy(), atol=1e-6)
+    pictures = sorted(path.name for path in (tmp_path / "out" / "pictures").iterdir())
+    assert pictures == ["row_2.png", "row_4.png"]
+
+
+def test_what_is_predicted_is_asked_of_the_model_where_it_is_given(table: Path) -> None:
+    arguments = ["explain", table / "explainer", table / "drinks.csv", "--device", "cpu"]
+    code, said, _ = run(*arguments)
+    assert code == 0
+    assert "without --model, what it predicts is what the surrogate says, which agrees with it on" in said
+    code, said, _ = run(*arguments, "--model", f"{table / 'pipeline.py'}:model")
+    assert code == 0
+    assert "surrogate" not in said
+
+
+def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
+    arguments = ["--alpha", "4", "--outputs", "dog,0", "--format", "npz", "--pictures", "0", "--total", "efficient"]
+    inputs = [rows / "rows.npz", write_rows(tmp_path, count=3)]
+    code, said, err = run("explain", rows / "explainer", *inputs, *arguments, "--out", tmp_path / "out", "--top", "61")
+    assert (code, err) == (0, "")
+    assert "rows.npz row 1" in said
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["values.npz"]
+    with np.load(tmp_path / "out" / "values.npz", allow_pickle=False) as file:
+        found = dict(file)
+    assert found["values"].shape == (1, 63, 4, 2)
+    assert found["outputs"][0].tolist() == [1, 0]
+    assert found["output_names"].tolist() == ["cat", "dog", "bird"]
+    assert found["players"].tolist() == [f"column {number}" for number in range(4)]
+    assert found["weights"].tolist() == ["Beta(4, 1)"]
+    assert str(found["total"]) == "efficient"
+    assert found["rows"].tolist() == [*range(60), *range(3)]
+    assert found["base_values"].shape == (63, 2)
+    x = np.load(rows / "rows.npz")["x"]
+    explainer = fw.load(rows / "explainer", device="cpu")
+    expected = explainer.explain(x, weights=fw.Beta(alpha=4, beta=1), outputs=[1, 0], total="efficient")
+    assert np.allclose(found["values"][0, :60], expected.values.numpy(), atol=1e-6)
+
+
+def test_pictures_need_the_model_and_are_read_as_fitted(images: Path, tmp_path: Path) -> None:
+    model = f"{images / 'models.py'}:images"
+    arguments = ["explain", images / "explainer", images / "pictures", "--device", "cpu"]
+    code, said, err = run(*arguments)
+    assert (code, said) == (2, "")
+    assert f"pass --model {model}, a module of that architecture, trained or not" in err
+    assert "a folder should not say what code to run" in err
+    code, said, err = run(*arguments, "--model", model, "--out", tmp_path / "out", "--pictures", "2")
+    assert (code, err) == (0, "")
+    assert "40 pictures of 8 x 8 pixels, grey" in said
+    assert "patches are (row, column), from 0; 40 inputs in all" in said
+    assert "values.npz, 2 pictures in pictures" in said
+    pictures = sorted((tmp_path / "out" / "pictures").iterdir())
+    assert [path.name for path in pictures] == ["a_000.png", "a_002.png"]
+    assert pictures[0].read_bytes().startswith(b"\x89PNG")
+    with np.load(tmp_path / "out" / "values.npz", allow_pickle=False) as file:
+        assert file["files"][:2].tolist() == ["a/000.png", "a/002.png"]
+        assert file["assignment"].shape == (8, 8)
+        found = file["values"][0, 0, :, 0]
+        output = int(file["outputs"][0, 0])
+    pixels = np.asarray(Image.open(images / "pictures" / "a" / "000.png"), dtype=np.float32) / 255
+    sys.path.insert(0, str(images))
+    explainer = fw.load(images / "explainer", model=_image_model(images), device="cpu")
+    sys.path.remove(str(images))
+    expected = explainer.explain((pixels[None, None] - 0.5) / 0.25, outputs=[output]).values[0, :, 0]
+    assert np.allclose(found, expected.numpy(), atol=1e-6)
+
+
+def _image_model(folder: Path) -> torch.nn.Module:
+    space: dict[str, torch.nn.Module] = {}
+    exec((folder / "models.py").read_text(), space)  # noqa: S102 - a test's own file
+    return space["images"]
+
+
+def test_single_pictures_of_another_size_and_colour(images: Path, tmp_path: Path) -> None:
+    model = f"{images / 'models.py'}:image_model()"
+    for name in ("one", "two"):
+        write_pictures(tmp_path / name, count=1, size=20, mode="RGB")
+    files = [tmp_path / name / "pictures" / "a" / "000.png" for name in ("one", "two")]
+    arguments = ["--model", model, "--format", "csv", "--out", tmp_path / "out", "--device", "cpu"]
+    code, said, err = run("explain", images / "explainer", *files, *arguments)
+    assert (code, err) == (0, "")
+    assert "2 pictures of 8 x 8 pixels, grey" in said
+    values = pd.read_csv(tmp_path / "out" / "values.csv")
+    assert values.columns.tolist()[:5] == ["file", "weights", "output", "base_value", "(0, 0)"]
+    assert sorted(path.name for path in (tmp_path / "out" / "pictures").iterdir()) == ["000.png", "000_2.png"]
+
+
+def test_an_exported_program_needs_no_model(tmp_path: Path) -> None:
+    path, pictures = export(tmp_path / "model.pt2", Classifier()), write_pictures(tmp_path)
+    assert run("fit", path, pictures, "--patch", "4", "--out", tmp_path / "explainer", *STEPS)[0] == 0
+    assert run("explain", tmp_path / "explainer", pictures, "--device", "cpu")[0] == 0
+    assert run("explain", tmp_path / "explainer", pictures, "--model", path, "--device", "cpu")[0] == 0
+    arrays = np.random.default_rng(0).random((3, 1, 8, 8))
+    np.savez(tmp_path / "arrays.npz", x=arrays)
+    code, said, _ = run("explain", tmp_path / "explainer", tmp_path / "arrays.npz", "--device", "cpu")
+    assert code == 0
+    assert "mind the scale: the explainer was fitted with bytes" in said
+    np.savez(tmp_path / "arrays.npz", x=np.repeat(arrays, 3, axis=1))
+    code, _, err = run("explain", tmp_path / "explainer", tmp_path / "arrays.npz")
+    assert code == 2
+    assert "have 3 channels, 1 are needed" in err
+
+
+def test_an_explainer_that_python_saved(table: Path, rows: Path, images: Path, tmp_path: Path) -> None:
+    inputs = {table: "drinks.csv", rows: "rows.npz", images: "pictures"}
+    for folder, name in inputs.items():
+        model = ["--model", f"{folder / 'models.py'}:images"] if folder == images else []
+        saved = tmp_path / folder.name
+        saved.mkdir()
+        (saved / "explainer.safetensors").write_bytes((folder / "explainer" / "explainer.safetensors").read_bytes())
+        code, said, err = run("explain", saved, folder / name, *model, "--device", "cpu")
+        assert (code, err) == (0, "")
+        assert "it was not made by fwshapley fit, so how inputs are to be read is a guess" in said
+
+
+def test_other_weightings_than_the_one_learnt_are_refused(rows: Path, tmp_path: Path) -> None:
+    arguments = ["--objective", "kernel", "--alpha", "4", "--out", tmp_path / "explainer", *STEPS]
+    assert run("fit", f"{rows / 'models.py'}:rows", rows / "rows.npz", *arguments)[0] == 0
+    code, said, _ = run("explain", tmp_path / "explainer", rows / "rows.npz")
+    assert code == 0
+    assert "efficient Beta(4, 1) of 4 players" in said
+    code, _, err = run("explain", tmp_path / "explainer", rows / "rows.npz", "--alpha", "2")
+    assert code == 2
+    assert "Beta(4, 1)" in err
+
+
+@pytest.mark.parametrize(
+    ("inputs", "arguments", "complaint"),
+    [
+        (["nowhere.npz"], [], "there is no file"),
+        (["models.py"], [], "cannot be read: inputs are"),
+        (["rows.npz"], ["--outputs", "cats"], "there is no output 'cats' (did you mean 'cat'?); there are cat, dog"),
+        (["rows.npz"], ["--outputs", "3"], "there is no output '3'"),
+        (["rows.npz"], ["--alpha", "-1"], "alpha must be positive"),
+        (["rows.npz"], ["--alpha", "2", "--weights", "1,1"], "or --weights for each of several"),
+        (["rows.npz"], ["--weights", "1"], "is no weighting: give alpha and beta, such as 16,1"),
+        (["rows.npz"], ["--model", "MODELS:last_channels"], "explains a torch module, and"),
+        (["rows.npz", "picture.png"], [], "holds pictures"),
+        (["picture.png"], [], "is pictures, or an .npz file of images, the explainer takes an .npz file of rows"),
+        (["other.npz"], [], "rows of 4 columns"),
+        (["rows.npz", "other.npz"], [], "inputs of different shapes"),
+    ],
+)
+def test_what_cannot_be_explained(
+    rows: Path, inputs: list[str], arguments: list[str], complaint: str, tmp_path: Path
+) -> None:
+    np.savez(rows / "other.npz", x=np.zeros((2, 5)))
+    Image.new("L", (8, 8)).save(rows / "picture.png")
+    paths = [rows / name for name in inputs]
+    arguments = [each.replace("MODELS", str(rows / "models.py")) for each in arguments]
+    code, _, err = run("explain", rows / "explainer", *paths, *arguments, "--out", tmp_path / "out")
+    assert code == 2
+    assert complaint in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_without_an_explainer(tmp_path: Path, rows: Path) -> None:
+    code, _, err = run("explain", tmp_path / "nowhere", rows / "rows.npz")
+    assert code == 2
+    assert "there is no folder" in err
+    code, _, err = run("explain", tmp_path, rows / "rows.npz")
+    assert code == 2
+    assert "holds no explainer (explainer.safetensors): make one with fwshapley fit" in err
+    (tmp_path / "explainer.safetensors").write_bytes((rows / "explainer" / "explainer.safetensors").read_bytes())
+    (tmp_path / "fit.json").write_text("{")
+    code, _, err = run("explain", tmp_path, rows / "rows.npz")
+    assert code == 2
+    assert "fit.json is damaged" in err
+
+
+def test_tables_that_do_not_fit(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("town,a\nRome,0.5\n")
+    code, _, err = run("explain", table / "explainer", tmp_path / "new.csv")
+    assert code == 2
+    assert "has no column 'code'" in err
+    (tmp_path / "new.csv").write_text("town,a,code\nParis,0.5,1\n")
+    code, _, err = run("explain", table / "explainer", tmp_path / "new.csv")
+    assert code == 2
+    assert "'Paris' in column 'town'" in err
+
+
+def test_explanations_are_replaced_only_by_force(rows: Path, tmp_path: Path) -> None:
+    arguments = ["explain", rows / "explainer", rows / "rows.npz", "--out", tmp_path / "out", "--pictures", "1"]
+    assert run(*arguments)[0] == 0
+    code, said, err = run(*arguments)
+    assert (code, said) == (2, "")
+    assert "already has values.csv, pictures: replace them with --force" in err
+    assert run(*arguments, "--force")[0] == 0
+
+
+@pytest.mark.parametrize(("kind", "code"), [(KeyboardInterrupt, 130), (OSError, 2)])
+def test_a_stop_while_writing_leaves_nothing(
+    kind: type[BaseException], code: int, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise kind("no more")
+
+    monkeypatch.setattr(fw.Attribution, "plot", stop)
+    assert run("explain", rows / "explainer", rows / "rows.npz", "--out", tmp_path / "out")[0] == code
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_matplotlib_there_is_advice(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    arguments = ["explain", rows / "explainer", rows / "rows.npz", "--out", tmp_path / "out"]
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "pip install 'fwshapley[plots]'; or do without pictures: --pictures 0" in err
+    assert run(*arguments, "--pictures", "0")[0] == 0
+
+
+def test_columns_named_as_ours_are_told_apart(tmp_path: Path) -> None:
+    pd.DataFrame({"row": np.arange(20), "output": np.arange(20) % 3}).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "net.py").write_text("def score(x):\n    return x['row'] - x['output']\n")
+    out = tmp_path / "explainer"
+    assert run("fit", f"{tmp_path / 'net.py'}:score", tmp_path / "t.csv", "--out", out, *STEPS)[0] == 0
+    arguments = ["--out", tmp_path / "out", "--pictures", "0", "--top", "0"]
+    assert run("explain", out, tmp_path / "t.csv", *arguments)[0] == 0
+    values = pd.read_csv(tmp_path / "out" / f"{explanations.VALUES}.csv")
+    assert values.columns.tolist()[-2:] == ["row (player)", "output (player)"]
+
+
+def test_help_says_how_to_start() -> None:
+    code, said, _ = run("explain", "--help")
+    assert code == 0
+    assert "fwshapley explain explainer test.csv --alpha 16 --beta 1 --out explanations" in said
