@@ -39,6 +39,9 @@ class Attribution:
         players: what was credited.
         output_names: of all outputs of the model.
         provenance: how the explainer came about.
+        stderr: standard errors of the values, where they were sampled.
+        expected_error: (batch, outputs), or with the weights in front: expected root mean square error over players,
+            where that was calibrated.
     """
 
     values: Float[Tensor, "*weights batch players outputs"]
@@ -50,6 +53,8 @@ class Attribution:
     players: Players
     output_names: tuple[str, ...]
     provenance: Mapping[str, Any]
+    stderr: Float[Tensor, "*weights batch players outputs"] | None = None
+    expected_error: Float[Tensor, "*weights batch outputs"] | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -60,8 +65,7 @@ class Attribution:
 
     def to(self, device: torch.device | str) -> Attribution:
         """Return it with its tensors on a device."""
-        names = ("values", "base_values", "outputs", "inputs")
-        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+        return replace(self, **{name: tensor.to(device) for name, tensor in self._tensors.items()})
 
     def plot(self, rows: int | Sequence[int] = MOST_SHOWN, *, output: int | None = None) -> Figure:
         """Draw heat maps over images, or bars for the rows of a table: a row per input, a column per weighting.
@@ -94,8 +98,7 @@ class Attribution:
             "output_names": self.output_names,
             "provenance": dict(self.provenance),
         }
-        tensors = {name: getattr(self, name) for name in ("values", "base_values", "outputs", "inputs")}
-        save_bundle(Path(path), "attribution", facts, tensors | {"assignment": self.players.assignment})
+        save_bundle(Path(path), "attribution", facts, self._tensors | {"assignment": self.players.assignment})
 
     @classmethod
     def load(cls, path: str | Path) -> Attribution:
@@ -111,6 +114,11 @@ class Attribution:
             output_names=tuple(facts["output_names"]),
             provenance=facts["provenance"],
         )
+
+    @property
+    def _tensors(self) -> dict[str, Tensor]:
+        names = ("values", "base_values", "outputs", "inputs", "stderr", "expected_error")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
     def _several(self) -> list[Semivalue]:
