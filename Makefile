@@ -12,8 +12,8 @@ help:  ## show this list
 demo: $(VENV)/.installed  ## the main job on bundled data, checked against enumeration: demo/report.html
 	$(BIN)/python examples/demo.py --out demo
 
-test: $(VENV)/.developer  ## run the tests, with coverage
-	$(BIN)/python -m pytest
+test: $(VENV)/.developer  ## run the tests on all cores, with coverage
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: $(VENV)/.developer  ## check style, types and formatting
 	$(BIN)/ruff check

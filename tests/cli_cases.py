@@ -52,6 +52,22 @@ def last_channels(x):
     return np.stack([1 / (1 + np.exp(-score)), 1 / (1 + np.exp(score))], 1)
 
 
+class Estimator:
+    classes_ = np.array(["dark", "bright"])
+
+    def predict(self, x):
+        return self.predict_proba(x).argmax(1)
+
+    def predict_proba(self, x):
+        return last_channels(x)[:, ::-1]
+
+
+class Regressor:
+    def predict(self, x):
+        return last_channels(x)[:, 0]
+
+
+estimator, regressor = Estimator(), Regressor()
 number = 3
 """
 

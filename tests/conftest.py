@@ -1,6 +1,7 @@
 """Turns on shape checks of the package, before anything imports it, and holds what several tests share."""
 
 import gc
+import os
 
 from jaxtyping import install_import_hook
 
@@ -21,6 +22,7 @@ from fwshapley.games import FunctionGame  # noqa: E402
 from fwshapley.games.neighbours import Ties, Utility  # noqa: E402
 
 torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # nor shall those of the programs that tests start
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
 hypothesis.settings.load_profile("repeatable")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,20 +65,27 @@ def linear() -> fw.FeatureExplainer:
     return fit(fw.FeatureExplainer(Linear(), surrogate=None, removal=torch.full((4,), 0.5), output="raw"), rows(50, 4))
 
 
-def make(name: str, kind: str, explainers: dict[str, fw.FeatureExplainer], **options: Any) -> Baseline:  # noqa: ANN401
+def make(
+    name: str,
+    kind: str,
+    explainers: dict[str, fw.FeatureExplainer],
+    **options: Any,  # noqa: ANN401 - a row's own
+) -> Baseline:
     """Return a baseline with what it needs, and few calls, since captum is slow."""
     given = {"examples": EXAMPLES[kind], "calls": 40} | options
     return baseline(name, explainers[kind], **{key: given[key] for key in given if key in BASELINES[name].options})
 
 
-def state_of(model: nn.Module) -> list[object]:
-    """All that a method might leave changed in a model."""
-    modules = [
-        (each.training, len(each._forward_hooks), len(each._forward_pre_hooks), len(each._backward_hooks))  # noqa: SLF001
-        for each in model.modules()
-    ]
-    grads = [(each.requires_grad, each.grad) for each in model.parameters()]
-    return [modules, grads, {name: each.clone() for name, each in model.state_dict().items()}]
+def settings_of(model: nn.Module) -> list[object]:
+    """Modes, hooks and gradients, which a method might leave changed in a model."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    modules = [(each.training, *(len(getattr(each, kind)) for kind in hooks)) for each in model.modules()]
+    return [modules, [(each.requires_grad, each.grad is None) for each in model.parameters()]]
+
+
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """Copies of parameters and buffers."""
+    return {name: each.clone() for name, each in model.state_dict().items()}
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
@@ -88,7 +96,7 @@ def test_every_baseline_keeps_the_contract(
     method = make(name, kind, explainers)
     model = explainer._require_fitted().model  # noqa: SLF001 - the copy that is asked
     assert model is not None
-    before, randomness, x_before = state_of(model), torch.get_rng_state(), x.clone()
+    settings, tensors, randomness, x_before = settings_of(model), tensors_of(model), torch.get_rng_state(), x.clone()
 
     every = method.explain(x)
     assert every.values.shape == (5, 4, 3)
@@ -113,7 +121,8 @@ def test_every_baseline_keeps_the_contract(
     assert torch.equal(torch.get_rng_state(), randomness)
     assert torch.equal(x, x_before)
     assert not x.requires_grad
-    assert str(state_of(model)) == str(before)
+    assert settings_of(model) == settings
+    assert {name for name, each in tensors_of(model).items() if not torch.equal(each, tensors[name])} == set()
 
     every.save(tmp_path / "attribution.safetensors")
     again = fw.Attribution.load(tmp_path / "attribution.safetensors")
@@ -216,7 +225,34 @@ def test_class_mean_of_an_explainer_of_one_weighting() -> None:
     )
     found = baseline("class mean", explainer, examples=EXAMPLES["table"]).explain(X_TABLE)
     assert (found.weights, found.total) == (BETA, "efficient")
-    assert baseline("least squares", explainer).explain(X_TABLE).total == "raw"
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_by_default_the_weighting_is_the_one_learnt_or_shapley(name: str) -> None:
+    explainer = fit(
+        fw.FeatureExplainer(seeded(TableModel), surrogate=None, objective="kernel", weights=BETA), rows(50, 4)
+    )
+    method = baseline(name, explainer, calls=40)
+    own = BETA if BASELINES[name].weightings == "any" else fw.Shapley()
+    found = method.explain(X_TABLE)
+    assert (found.weights, found.total) == (own, "raw")
+    assert_close(found.values, method.explain(X_TABLE, weights=own).values)
+    assert method.explain(X_TABLE, weights=fw.Shapley()).weights == fw.Shapley()
+
+
+@pytest.mark.parametrize("name", ["saliency", "least squares"])
+def test_errors_of_the_explainer_are_not_taken_for_those_of_a_baseline(
+    name: str, explainers: dict[str, fw.FeatureExplainer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explain = fw.FeatureExplainer.explain
+
+    def with_errors(*arguments: Any, **options: Any) -> fw.Attribution:  # noqa: ANN401 - as explain takes them
+        found = explain(*arguments, **options)
+        return replace(found, stderr=torch.ones_like(found.values), expected_error=torch.ones(5, 3))
+
+    monkeypatch.setattr(fw.FeatureExplainer, "explain", with_errors)
+    found = make(name, "table", explainers).explain(X_TABLE)
+    assert (found.stderr, found.expected_error) == (None, None)
 
 
 def test_class_mean_says_which_class_it_has_no_examples_of(explainers: dict[str, fw.FeatureExplainer]) -> None:

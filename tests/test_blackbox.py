@@ -25,9 +25,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.blackbox import BlackBox, ask_outputs, find_function, find_output
+from fwshapley.blackbox import BlackBox, ask_outputs, find_function, find_output, sum_to_one
 from fwshapley.forms import form_of
 from fwshapley.games.masking import KINDS, Output
+from fwshapley.inputs import check_model
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.surrogate import predict
 from models import TableModel, images, rows, seeded
@@ -124,7 +125,10 @@ def own_words(model: Any) -> NDArray[np.float64]:  # noqa: ANN401 - a function o
 
 
 @every_model
-def test_what_a_model_returns_is_detected_and_comes_out_again(model: Any, output: Output) -> None:  # noqa: ANN401
+def test_what_a_model_returns_is_detected_and_comes_out_again(
+    model: Any,  # noqa: ANN401 - a function or an estimator
+    output: Output,
+) -> None:
     asked, form = find_function(model), form_of(X, any_model=True)
     found = ask_outputs(asked.ask, X, len(X))
     expected = own_words(model)
@@ -134,6 +138,29 @@ def test_what_a_model_returns_is_detected_and_comes_out_again(model: Any, output
     said = predict(box, form.encode(X), output)
     assert said.dtype == torch.float32
     np.testing.assert_allclose(said.numpy(), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("found", "are"),
+    [
+        ([[0.5, 0.5], [1.0, 0.0]], True),
+        ([[0.5, 0.5004], [1.0004, 0.0]], True),  # rounded, as half precision does
+        ([[0.5, 0.5], [0.5, 0.6]], False),
+        ([[0.5, 0.5], [1.1, -0.1]], False),
+        ([[1.0], [1.0]], False),  # one output is no choice between classes
+    ],
+)
+def test_one_rule_says_what_probabilities_of_classes_are(found: list[list[float]], *, are: bool) -> None:
+    outputs = torch.tensor(found)
+    assert sum_to_one(outputs) == are
+    assert (find_output(outputs, "auto", probabilities=False) == "probability") == are
+    model = nn.Sequential(nn.Linear(2, len(found[0])))
+    model.forward = lambda _: outputs  # type: ignore[method-assign] # answers with what is given
+    if are:
+        with pytest.raises(ValueError, match="seems to return probabilities"):
+            check_model(model, torch.zeros(2, 2), "probability", None)
+    elif len(found[0]) > 1:
+        assert check_model(model, torch.zeros(2, 2), "probability", None) == len(found[0])
 
 
 @pytest.mark.parametrize(
@@ -276,7 +303,7 @@ def test_a_function_is_asked_about_whole_rows_of_the_data_alone() -> None:
     model = Recorder(softmax)
     x, x_valid, x_test = X[:80], X[80:100], X[100:]
     explainer = fit(fw.FeatureExplainer(model), x, x_valid=x_valid)
-    known = {tuple(row) for row in np.concatenate([x, x_valid]).astype(np.float32).tolist()}
+    known = {tuple(row) for row in np.concatenate([x, x_valid]).tolist()}
     for asked in model.seen:
         assert asked.dtype == np.float64
         assert asked.shape[1] == N
@@ -287,7 +314,7 @@ def test_a_function_is_asked_about_whole_rows_of_the_data_alone() -> None:
     assert len(model.seen) == before  # it takes no more calls to explain
     found = explainer.explain(x_test, outputs="predicted")
     assert [len(asked) for asked in model.seen[before:]] == [20]
-    np.testing.assert_allclose(model.seen[-1], x_test, rtol=1e-6)
+    np.testing.assert_array_equal(model.seen[-1], x_test)
     assert found.outputs[:, 0].tolist() == softmax(x_test).argmax(1).tolist()
     assert_close(found.inputs.double().numpy(), x_test, rtol=1e-6, atol=1e-6)  # whatever the function wrote
 
@@ -315,8 +342,7 @@ def test_a_function_of_a_table_gets_the_table() -> None:
     model = Recorder(approve)
     explainer = fit(fw.FeatureExplainer(model), table)
     explainer.explain(table[:3], outputs="predicted")
-    rounded = table.assign(income=table["income"].astype("float32").astype("float64"))
-    known = {str(row) for row in rounded.itertuples(index=False)}
+    known = {str(row) for row in table.itertuples(index=False)}
     for asked in model.seen:
         assert_frame_equal(asked[:0], table[:0].reset_index(drop=True), check_index_type=False)
         assert {str(row) for row in asked.itertuples(index=False)} <= known
@@ -553,3 +579,18 @@ def test_what_is_no_model_is_refused() -> None:
     for thing in (3, "model", None, object()):
         with pytest.raises(TypeError, match="model must be a torch module, a function, or an estimator"):
             fw.FeatureExplainer(thing)
+
+
+def test_going_on_with_another_black_box_is_refused(tmp_path: Path) -> None:
+    """It has no tensors to know it by; what it says tells it."""
+    fit(fw.FeatureExplainer(lambda x: x[:, 0]), X, checkpoints=tmp_path)
+    with pytest.raises(ValueError, match="model"):
+        fit(fw.FeatureExplainer(lambda x: x[:, 1]), X, checkpoints=tmp_path, resume=True)
+    fit(fw.FeatureExplainer(lambda x: x[:, 0]), X, checkpoints=tmp_path, resume=True)
+
+
+def test_a_network_of_your_own_gets_single_precision() -> None:
+    own = fw.FeatureExplainer(
+        lambda x: x[:, 0], network=lambda channels: nn.Sequential(nn.Linear(N, N * channels), nn.Unflatten(1, (N, -1)))
+    )
+    assert fit(own, X).explain(X[:3]).values.shape == (3, N, 1)

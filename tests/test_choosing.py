@@ -134,7 +134,7 @@ def test_what_cannot_be_chosen_is_an_error(explainer: fw.FeatureExplainer) -> No
     raw = fit(fw.FeatureExplainer(seeded(TableModel, 6), surrogate=None, output="raw"))
     with pytest.raises(ValueError, match="output='raw' has no classes"):
         choose_weights(raw, X)
-    with pytest.raises(ValueError, match="candidates is empty"):
+    with pytest.raises(ValueError, match="empty list"):
         choose_weights(explainer, X, candidates=[])
     with pytest.raises(ValueError, match="steps must be at least 1"):
         choose_weights(explainer, X, steps=0)

@@ -80,7 +80,7 @@ def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
     code, said, err = run("explain", rows / "explainer", *inputs, *arguments, "--out", tmp_path / "out", "--top", "61")
     assert (code, err) == (0, "")
     assert "rows.npz row 1" in said
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["values.npz"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["explain.json", "values.npz"]
     with np.load(tmp_path / "out" / "values.npz", allow_pickle=False) as file:
         found = dict(file)
     assert found["values"].shape == (1, 63, 4, 2)
@@ -244,8 +244,61 @@ def test_explanations_are_replaced_only_by_force(rows: Path, tmp_path: Path) -> 
     assert run(*arguments)[0] == 0
     code, said, err = run(*arguments)
     assert (code, said) == (2, "")
-    assert "already has values.csv, pictures: replace them with --force" in err
+    assert "already has values.csv, pictures, explain.json: replace them with --force" in err
     assert run(*arguments, "--force")[0] == 0
+
+
+def names_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_force_removes_what_the_run_before_wrote_and_nothing_else(rows: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ["explain", rows / "explainer", rows / "rows.npz", "--out", out, "--force", "--device", "cpu"]
+    assert run(*arguments, "--format", "npz", "--pictures", "3")[0] == 0
+    written = ["explain.json", "pictures/row_0.png", "pictures/row_1.png", "pictures/row_2.png", "values.npz"]
+    assert names_below(out) == written
+    (out / "pictures" / "mine.png").write_text("mine")
+    assert run(*arguments, "--format", "csv", "--pictures", "1")[0] == 0
+    assert names_below(out) == ["explain.json", "pictures/mine.png", "pictures/row_0.png", "values.csv"]
+    (out / "pictures" / "mine.png").unlink()
+    (out / "values.npz").write_text("mine")
+    assert run(*arguments, "--format", "csv", "--pictures", "0")[0] == 0
+    assert names_below(out) == ["explain.json", "values.csv", "values.npz"]
+    assert not (out / "pictures").exists()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"files": ["../mine.txt", "notes.txt", "pictures/../notes.txt", "/etc/hosts", "pictures"]}',
+        '{"files": [3]}',
+        "[]",
+        "{",
+    ],
+)
+def test_a_record_cannot_name_what_we_never_write(record: str, rows: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "pictures").mkdir(parents=True)
+    for path in (tmp_path / "mine.txt", out / "notes.txt"):
+        path.write_text("mine")
+    (out / "explain.json").write_text(record)
+    arguments = ["explain", rows / "explainer", rows / "rows.npz", "--out", out, "--force", "--pictures", "0"]
+    assert run(*arguments)[0] == 0
+    assert names_below(tmp_path) == ["mine.txt", "out/explain.json", "out/notes.txt", "out/values.csv"]
+
+
+def test_a_stop_by_force_keeps_what_was_there(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    arguments = ["explain", rows / "explainer", rows / "rows.npz", "--out", out, "--pictures", "1"]
+    assert run(*arguments)[0] == 0
+    before = {name: (out / name).read_bytes() for name in names_below(out)}
+    monkeypatch.setattr(fw.Attribution, "plot", stop)
+    assert run(*arguments, "--format", "npz", "--force")[0] == 130
+    assert {name: (out / name).read_bytes() for name in names_below(out)} == before
 
 
 @pytest.mark.parametrize(("kind", "code"), [(KeyboardInterrupt, 130), (OSError, 2)])

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import sys
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,8 @@ from PIL import Image
 import fwshapley as fw
 from cli_cases import Classifier, export, run, write_models, write_pictures, write_rows, write_table
 from fwshapley.cli.images import Size, find_images, read_images
+from fwshapley.cli.models import ExportedModel
+from fwshapley.cli.reading import Reading, read_inputs
 
 STEPS = ("--steps", "10", "--device", "cpu")
 
@@ -134,6 +139,59 @@ def test_a_function_gets_images_as_they_are_in_the_file(tmp_path: Path) -> None:
     assert "players: 2 segments of halves.npy" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "output", "names"),
+    [
+        ("estimator", "probability", ("dark", "bright")),
+        ("regressor", "raw", ("output 0",)),
+        ("last_channels", "probability", ("output 0", "output 1")),
+    ],
+)
+def test_estimators_and_functions_get_the_same_images(
+    name: str, output: str, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    """All of them refuse images that are not (images, height, width, channels), as the file has them."""
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), dtype=np.uint8)
+    np.savez(tmp_path / "images.npz", images=images)
+    model, out = f"{write_models(tmp_path)}:{name}", tmp_path / "out"
+    code, said, err = run("fit", model, tmp_path / "images.npz", "--patch", "4", "--out", out, *STEPS)
+    assert (code, err) == (0, "")
+    assert f"learnt to explain: {output}" in said
+    assert ("(Estimator)" in said) == (name == "estimator")
+    code, _, err = run("explain", out, tmp_path / "images.npz", "--model", model, "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert fw.load(out, device="cpu").output_names == names
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_reading_images_takes_little_more_than_their_own_size(layout: str, tmp_path: Path) -> None:
+    shape = (200, 3, 32, 32) if layout == "NCHW" else (200, 32, 32, 3)
+    bytes_ = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    np.savez(tmp_path / "images.npz", x=bytes_)
+    mean, std = (0.5, 0.4, 0.3), (0.25, 0.5, 2.0)
+    tracemalloc.start()
+    inputs, settled = read_inputs([tmp_path / "images.npz"], Reading(mean=mean, std=std))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(inputs.x, np.ndarray)
+    assert inputs.x.dtype == np.float32
+    assert peak < 2 * inputs.x.nbytes
+    first = bytes_ if layout == "NCHW" else bytes_.transpose(0, 3, 1, 2)
+    expected = (first / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
+    np.testing.assert_allclose(inputs.x, expected, atol=1e-6)
+    np.testing.assert_allclose(settled.picture(inputs.x), first / 255, atol=1e-6)
+
+
+def test_images_without_mean_and_deviation_are_as_they_are() -> None:
+    images = np.random.default_rng(0).random((2, 3, 4, 4), dtype=np.float32)
+    assert Reading().normalise(images) is images
+    assert Reading().picture(images) is images
+    shifted = Reading(mean=(0.5,)).picture(images)
+    assert shifted.dtype == np.float32
+    np.testing.assert_allclose(shifted, images + 0.5, atol=1e-6)
+    np.testing.assert_allclose(Reading(mean=(0.5,)).normalise(shifted), images, atol=1e-6)
+
+
 def test_pictures_of_every_depth(tmp_path: Path) -> None:
     grey = np.arange(64, dtype=np.uint8).reshape(8, 8)
     Image.fromarray(grey).save(tmp_path / "grey.png")
@@ -158,6 +216,25 @@ def test_an_exported_program(most: int | None, tmp_path: Path) -> None:
     assert "INPUT --out explanations" in said
 
 
+def shifted(ask: Callable[[torch.Tensor], torch.Tensor], more: float, rows: torch.Tensor) -> torch.Tensor:
+    return ask(rows) + more
+
+
+def test_whether_a_program_returns_probabilities_is_decided_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second batch looks unlike the first: its sums are not 1."""
+    classifier = Classifier()
+    x = np.random.default_rng(0).random((5, 1, 8, 8), dtype=np.float32)
+    logits = classifier(torch.from_numpy(x)).detach()
+    probable = torch.nn.Sequential(classifier, torch.nn.Softmax(1))
+    for model, more, expected in ((classifier, 1, (logits + 1).softmax(1)), (probable, 0.01, logits.softmax(1) + 0.01)):
+        program = ExportedModel(export(tmp_path / "model.pt2", model), "classes")
+        np.testing.assert_allclose(program(x), logits.softmax(1), atol=1e-6)
+        monkeypatch.setattr(program, "ask", partial(shifted, program.ask, more))
+        np.testing.assert_allclose(program(x), expected, atol=1e-6)
+
+
 def test_the_kernel_objective_learns_one_weighting(tmp_path: Path) -> None:
     arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", tmp_path / "out", *STEPS]
     code, _, err = run(*arguments, "--alpha", "4")
@@ -178,6 +255,60 @@ def test_a_report_is_written_on_request(tmp_path: Path, monkeypatch: pytest.Monk
     code, _, err = run(*arguments, "--report", "--force")
     assert code == 2
     assert "pip install 'fwshapley[plots]'" in err
+
+
+def test_a_report_of_the_explainer_before_is_removed_with_it(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, *STEPS]
+    assert run(*arguments, "--report")[0] == 0
+    (out / "explainer.safetensors").rename(tmp_path / "moved")
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "already has report.html" in err
+    (out / "notes.txt").write_text("mine")
+    assert run(*arguments, "--force")[0] == 0
+    assert names_in(out) == ["explainer.safetensors", "fit.json", "notes.txt"]
+    (out / "report.html").write_text("mine")
+    assert run(*arguments, "--force")[0] == 0
+    assert (out / "report.html").read_text() == "mine"
+    (out / "fit.json").write_text('{"reading"')
+    assert run(*arguments, "--force")[0] == 0
+    assert (out / "report.html").read_text() == "mine"
+
+
+def test_a_report_by_others_is_replaced_only_by_force(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.html").write_text("mine")
+    arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, "--report", *STEPS]
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "already has report.html: replace them with --force" in err
+    assert names_in(out) == ["report.html"]
+    assert run(*arguments, "--force")[0] == 0
+    assert (out / "report.html").read_text() != "mine"
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, ZeroDivisionError, KeyError, NotImplementedError])
+def test_mistakes_of_ours_are_not_hidden(
+    kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise kind("a bug")
+
+    monkeypatch.setattr(fw.FeatureExplainer, "fit", fail)
+    with pytest.raises(kind, match="a bug"):
+        run("fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", tmp_path / "out", *STEPS)
+
+
+def test_training_that_diverged_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise FloatingPointError("the surrogate diverged at step 3")
+
+    monkeypatch.setattr(fw.FeatureExplainer, "fit", fail)
+    arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", tmp_path / "out", *STEPS]
+    code, _, err = run(*arguments)
+    assert (code, err) == (2, "error: the surrogate diverged at step 3")
 
 
 def test_a_fit_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,6 +453,8 @@ def test_exported_programs_that_cannot_be_used(tmp_path: Path) -> None:
         ("rows.npz", ["--names", "a,b"], "2 output names for a model of 3 outputs"),
         ("rows.npz", ["--network", "unet"], "--network 'unet' is for images"),
         ("rows.npz", ["--device", "cuda:99"], "cuda"),
+        ("rows.npz", ["--device", "toaster"], "--device toaster cannot be used: Expected one of cpu, cuda"),
+        ("rows.npz", ["--device", "xpu"], "--device xpu cannot be used"),
         ("empty", [], "holds no pictures"),
         ("gap.csv", [], "column b of"),
         ("gap.csv", ["--ignore", "a", "--label", "b"], "has no column to explain by"),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
 
 import fwshapley as fw
+from fwshapley.baselines import BASELINES
 from fwshapley.games import Pairwise
 from fwshapley.games.neighbours import Ties, Utility
 from fwshapley.sampling import (
@@ -100,6 +104,103 @@ def test_images_are_explained_on_the_explainers_device(network: Literal["auto", 
     assert found.values.device.type == device
     assert bool(found.values.isfinite().all())
     assert len(found.plot().axes) == 6
+
+
+@cache
+def image_explainer(device: str) -> fw.FeatureExplainer:
+    """Return an explainer of images by patches, which tests share and leave as it is."""
+    explainer = fw.FeatureExplainer(seeded(ImageModel), fw.grid(8, 8, patch=4), device=device)
+    return explainer.fit(images(40), budget=fw.Budget(steps=5), batch_size=16, masks=4, progress=False)
+
+
+def needs(library: str) -> None:
+    """Skip a test where a library is missing."""
+    pytest.importorskip({"scikit-learn": "sklearn"}.get(library, library))
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_run_on_the_explainers_device(name: str, device: str) -> None:
+    row = BASELINES[name]
+    for library in {"captum", "scikit-learn"} & set(row.needs):
+        needs(library)
+    given: dict[str, Any] = {"examples": images(40, seed=2), "calls": 40}
+    options = {option: value for option, value in given.items() if option in row.options}
+    method = fw.baseline(name, image_explainer(device), **options)
+    found = method.explain(images(3), outputs=[0, 2], progress=False)
+    assert found.values.shape == (3, 4, 2)
+    assert found.values.device.type == found.players.assignment.device.type == device
+    assert bool(found.values.isfinite().all())
+    there = method.explain(images(3).to(device), outputs=[0, 2], progress=False)
+    assert there.inputs.device.type == device
+    assert_close(there.values, found.values, rtol=1e-3, atol=1e-5)
+
+
+def test_segments_are_summed_alike_on_any_device(device: str) -> None:
+    players = fw.segments(torch.arange(64).reshape(8, 8) % 5)
+    maps = images(3).to(device)
+    found = players.to(device).sum(maps)
+    assert found.device.type == device
+    assert_close(found.cpu(), players.sum(images(3)))
+    assert torch.equal(players.to(device).sum(maps), found)
+
+
+def test_a_black_box_gets_data_frames_whatever_the_device(device: str) -> None:
+    def ask(table: pd.DataFrame) -> np.ndarray[Any, Any]:
+        first = 1 / (1 + np.exp(-table["size"].to_numpy() - (table["colour"] == "red").to_numpy()))
+        return np.stack([first, 1 - first], 1)
+
+    table = pd.DataFrame({"size": rows(60, 1)[:, 0].numpy(), "colour": ["red", "green", "blue"] * 20})
+    explainer = fw.FeatureExplainer(ask, device=device)
+    explainer.fit(table, budget=fw.Budget(steps=5), batch_size=16, masks=4, progress=False)
+    found = explainer.explain(table[:5], outputs="predicted")
+    assert found.values.device.type == found.outputs.device.type == device
+    assert torch.equal(found.outputs[:, 0].cpu(), torch.from_numpy(ask(table[:5]).argmax(1)))
+    assert fw.exact_values(explainer.game(table[:1]), WEIGHTS).device.type == device
+
+
+def test_weights_are_chosen_on_any_device(device: str) -> None:
+    chosen = fw.choose_weights(image_explainer(device), images(6), candidates=[fw.Shapley(), WEIGHTS], steps=3)
+    assert chosen.candidates == (fw.Shapley(), WEIGHTS)
+    assert chosen.weights in chosen.candidates
+    several = fw.choose_weights(image_explainer(device), images(6).to(device), per_input=True, steps=3)
+    assert isinstance(several.weights, list)
+    assert len(several.weights) == 6
+
+
+def test_a_report_is_written_on_any_device(device: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    fw.write_report(image_explainer(device), images(4), path, against=["random"], calls=40, progress=False)
+    assert "ImageModel" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_captums_verb_answers_on_the_explainers_device(device: str, *, there: bool) -> None:
+    x = images(3).to(device) if there else images(3)
+    found = image_explainer(device).attribute(x, target=torch.tensor([2, 0, 1]))
+    assert found.shape == x.shape
+    assert found.device.type == device
+    assert bool((found[:, 0, :4, :4] == found[:, 0, :1, :1]).all())  # a patch has one value
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_shaps_explanation_is_in_memory_whatever_the_device(device: str, *, there: bool) -> None:
+    needs("shap")
+    x = images(3).to(device) if there else images(3)
+    found = image_explainer(device)(x)
+    assert isinstance(found.values, np.ndarray)
+    assert found.values.shape == (3, 4, 3)
+    expected = image_explainer(device).explain(x, total="efficient")
+    np.testing.assert_allclose(found.values, expected.values.float().cpu().numpy(), rtol=1e-3, atol=1e-5)
+
+
+def test_an_attribution_moves_with_its_players(device: str) -> None:
+    found = image_explainer(device).explain(images(3))
+    for where in ("cpu", device):
+        moved = found.to(where)
+        tensors = (moved.values, moved.base_values, moved.outputs, moved.inputs, moved.players.assignment)
+        assert {tensor.device.type for tensor in tensors} == {where}
+        assert (moved.players.names, moved.players.grid) == (found.players.names, found.players.grid)
+    assert found.to("meta").players.assignment.is_meta
 
 
 @pytest.mark.parametrize("by_products", [False, True])

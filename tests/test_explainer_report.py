@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,15 @@ import torch
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.explainer_report import Judged, Skill, judge_methods, measure_skill, sample_halves, write_report
+from fwshapley.explainer_report import (
+    Judged,
+    Skill,
+    judge_methods,
+    measure_skill,
+    sample_halves,
+    verdict,
+    write_report,
+)
 from fwshapley.metrics import area, inclusion_curve
 from models import ImageModel, TableModel, images, rows, seeded
 
@@ -41,7 +50,8 @@ def test_skill_is_the_place_between_random_and_best() -> None:
     assert measure_skill(random, random, best).value == pytest.approx(0)
     half = Judged((random.included + best.included) / 2, random.excluded)
     found = measure_skill(half, random, best)
-    assert (found.value, found.stderr) == (pytest.approx(0.5), pytest.approx(0, abs=1e-12))
+    assert found.value == pytest.approx(0.5)
+    assert found.stderr == pytest.approx(0, abs=1e-12)
     assert str(found) == "0.50 ± 0.00"
 
 
@@ -50,6 +60,24 @@ def test_there_is_no_skill_where_the_best_order_is_no_better_than_a_random_one()
     found = measure_skill(best, random, best)
     assert math.isnan(found.value)
     assert str(found) == "not defined"
+
+
+def test_skill_is_not_defined_by_one_input_nor_by_one_that_differs() -> None:
+    assert math.isnan(measure_skill(judged([0.9]), judged([0.1]), judged([1.0])).value)
+    random, best = judged([0.5, 0.5, 0.5, 0.5, 0.5]), judged([0.5, 0.5, 0.5, 0.5, 0.9])
+    assert math.isnan(measure_skill(random, random, best).value)
+
+
+def test_the_standard_error_of_skill_is_its_spread_over_samples() -> None:
+    generator = torch.Generator().manual_seed(0)
+    low = torch.rand(400, 50, generator=generator, dtype=torch.float64) * 0.2
+    noise = torch.rand(400, 50, generator=generator, dtype=torch.float64) * 0.4
+    found = [
+        measure_skill(*(Judged(each[:, None].expand(-1, 5), each[:5]) for each in (row + dip, row, row + 0.5)))
+        for row, dip in zip(low, noise, strict=True)
+    ]
+    spread = torch.tensor([each.value for each in found]).std()
+    assert torch.tensor([each.stderr for each in found]).mean() == pytest.approx(float(spread), rel=0.2)
 
 
 def test_curves_are_those_of_the_metrics(classifier: fw.FeatureExplainer) -> None:
@@ -74,12 +102,26 @@ def test_a_report_is_one_small_page_that_says_what_was_measured(
     classifier: fw.FeatureExplainer, tmp_path: Path
 ) -> None:
     page = write_report(
-        classifier, rows(INPUTS, N, seed=6), tmp_path / "page.html", against=["class mean", "random"], progress=False
+        classifier,
+        rows(INPUTS, N, seed=6),
+        tmp_path / "page.html",
+        against=["class mean", "permutation"],
+        examples=rows(50, N, seed=9),
+        progress=False,
     )
     source, text = page.read_text(encoding="utf-8"), text_of(page)
     assert page.stat().st_size < MOST_BYTES
     assert not re.search(r'(src|href)="(?!data:)', source)  # nothing from elsewhere
-    for words in ("TableModel", "Beta(16, 1)", "class mean", "long sampling", "skill", "Provenance", "ceiling"):
+    for words in (
+        "TableModel",
+        "Beta(16, 1)",
+        "class mean",
+        "permutation, Shapley",
+        "long sampling",
+        "skill",
+        "Provenance",
+        "ceiling",
+    ):
         assert words in text
     assert source.count("<img") == 4  # curves, gallery, fidelity, training
 
@@ -91,12 +133,31 @@ def test_labels_that_nothing_can_tell_are_said_to_be_such(classifier: fw.Feature
     assert "no explanation of them has skill" in told or "Do not rely on it" in told
 
 
-@pytest.mark.parametrize("skill", [Skill(0.05, 0.01), Skill(0.3, 0.2)])
+@pytest.mark.parametrize("skill", [Skill(0.05, 0.01), Skill(0.3, 0.2), Skill(0.9, math.nan)])
 def test_little_skill_is_a_warning(skill: Skill) -> None:
-    from fwshapley.explainer_report import _verdict  # noqa: PLC0415 - the words alone
+    assert "Do not rely on it" in verdict(skill)
+    assert verdict(Skill(0.8, 0.05)).startswith("Yes")
 
-    assert "Do not rely on it" in _verdict(skill)
-    assert _verdict(Skill(0.8, 0.05)).startswith("Yes")
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": []}, "empty list"),
+        ({"labels": [0] * 3}, "labels must be 6 numbers of classes"),
+        ({"labels": [0.5] * 6}, "labels must be 6 numbers of classes"),
+        ({"labels": [9] * 6}, "labels must be between 0 and 2"),
+        ({"against": ["guess"]}, "against must be one of"),
+        ({"against": ["class mean"]}, "examples"),
+        ({"shown": 0}, "shown must be"),
+    ],
+)
+def test_what_cannot_be_reported_is_said_before_anything_is_sampled(
+    classifier: fw.FeatureExplainer, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        write_report(classifier, rows(INPUTS, N, seed=6), tmp_path / "page.html", progress=False, **options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_values_and_labels_have_reports_without_curves(tmp_path: Path) -> None:

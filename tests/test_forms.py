@@ -136,7 +136,7 @@ def test_what_a_form_holds() -> None:
     assert form.names == ("age", "city", "income", "grade")
     assert form.kinds.categories == (0, 2, 0, 3)  # a missing category is one too
     assert form.kinds.gaps == (False, False, True, False)
-    expected = torch.tensor([[30, 0, 1.5, 0], [40, 1, torch.nan, 1]])
+    expected = torch.tensor([[30, 0, 1.5, 0], [40, 1, torch.nan, 1]], dtype=torch.float64)
     assert_close(form.encode(table), expected, equal_nan=True)
 
 
@@ -259,7 +259,7 @@ def test_a_column_that_is_missing_or_there_twice_is_named() -> None:
 @pytest.mark.parametrize(
     ("entries", "error", "message"),
     [
-        ([f"id {number}" for number in range(MOST_CATEGORIES + 1)], ValueError, "'x' has 1,001 different entries"),
+        (2 * [f"id {number}" for number in range(MOST_CATEGORIES + 1)], ValueError, "'x' has 1,001 different entries"),
         ([[1], [2]], TypeError, r"column 'x' holds \[1\], which is neither text nor a number"),
         ([{"a": 1}], TypeError, "column 'x' holds {'a': 1}, which is neither"),
         ([1j, "a"], TypeError, "column 'x' holds 1j, which is neither"),
@@ -283,7 +283,7 @@ def test_a_table_without_columns_is_refused() -> None:
 
 
 def test_as_many_categories_as_there_may_be() -> None:
-    table = pd.DataFrame({"x": [f"id {number}" for number in range(MOST_CATEGORIES)]})
+    table = pd.DataFrame({"x": 2 * [f"id {number}" for number in range(MOST_CATEGORIES)]})
     assert_frame_equal(same_again(table), table)
 
 
@@ -362,3 +362,32 @@ def test_any_table_comes_back_and_rows_that_differ_are_told_apart(entries: list[
     assert_frame_equal(found, table, rtol=1e-6, atol=1e-4)
     told_apart = pd.DataFrame(encoded.numpy()).drop_duplicates()
     assert len(told_apart) == len(table.drop_duplicates())
+
+
+def test_dates_written_as_texts_are_dates_that_come_back_as_they_were() -> None:
+    table = pd.DataFrame({"opened": ["2024-05-31", "2024-06-01", None, "1999-12-31"]})
+    form = form_of(table, any_model=True)
+    assert form.kinds.categories == (0,)
+    days = form.encode(table)[:, 0]
+    assert float(days[1] - days[0]) == 1
+    back = form.decode(form.encode(table))
+    assert isinstance(back, pd.DataFrame)
+    assert_frame_equal(back, table)
+    assert form.encode(pd.DataFrame({"opened": ["2030-01-01"]})).shape == (1, 1)  # a date never seen
+    with pytest.raises(ValueError, match="'soon' in column 'opened', row 0, is no date such as 2024-05-31"):
+        form.encode(pd.DataFrame({"opened": ["soon"]}))
+
+
+def test_categories_and_gaps_of_further_rows_count() -> None:
+    table = pd.DataFrame({"city": ["Rome", "Oslo"], "income": [1.0, 2.0]})
+    more = pd.DataFrame({"income": [np.nan], "city": ["Bonn"]})
+    form = form_of(table, any_model=True, more=more)
+    assert form.kinds.categories == (3, 0)
+    assert form.kinds.gaps == (False, True)
+    form.encode(more)
+
+
+def test_free_text_is_refused() -> None:
+    remarks = pd.DataFrame({"remark": [f"remark {number}" for number in range(60)]})
+    with pytest.raises(ValueError, match="nearly every row has an entry of its own in column 'remark'"):
+        form_of(remarks, any_model=True)

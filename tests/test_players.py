@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import fwshapley as fw
 from brute_force import all_coalitions
@@ -59,6 +61,67 @@ def test_a_map_of_a_grids_own_size_is_read_off() -> None:
     assert torch.equal(fw.grid(8, 8, patch=4).pool(maps), maps.flatten(2))
 
 
+DIVISIONS = {
+    "grid": fw.grid(6, 9, patch=3),
+    "segments": fw.segments(torch.randperm(54, generator=torch.Generator().manual_seed(0)).reshape(6, 9) % 7),
+    "columns": columns(5),
+    "groups": fw.groups({"ends": [0, 4]}, count=5),
+}
+
+
+def by_one_hot(players: Players, maps: Tensor) -> Tensor:
+    """Sum over each player's positions, by definition."""
+    belongs = torch.nn.functional.one_hot(players.assignment.flatten(), players.n_players).double()
+    return maps.double().flatten(-players.assignment.ndim) @ belongs
+
+
+@pytest.mark.parametrize("most", [1, 100, 2**22])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_a_map_is_summed_over_the_positions_of_each_player(
+    name: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fwshapley.players.MOST_MEMBERSHIPS", most)
+    players = DIVISIONS[name]
+    for front in ((), (3,), (3, 2)):
+        maps = torch.randn(*front, *players.assignment.shape, generator=torch.Generator().manual_seed(1))
+        found = players.sum(maps)
+        assert found.dtype == torch.float32
+        assert_close(found, by_one_hot(players, maps).float())
+
+
+@pytest.mark.parametrize("name", ["grid", "segments"])
+@pytest.mark.parametrize("size", [(6, 9), (2, 2), (12, 12)])
+def test_a_mean_is_the_sum_over_the_number_of_pixels(name: str, size: tuple[int, int]) -> None:
+    players = DIVISIONS[name]
+    maps = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    sized = torch.nn.functional.interpolate(maps, (6, 9), mode="bilinear", align_corners=False)
+    counts = players.assignment.flatten().bincount()
+    found = players.pool(maps)
+    assert_close(found, (by_one_hot(players, sized) / counts).float())
+    (gradient,) = torch.autograd.grad(found.sum(), maps)
+    assert_close(gradient.sum(), torch.tensor(2.0 * 3 * players.n_players))
+
+
+def test_many_players_are_summed_over_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dense table of positions and players would have 3 million entries here."""
+    largest = 0
+    players = fw.segments((torch.arange(64 * 64) % 800).reshape(64, 64))
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401 - torch's signature
+            nonlocal largest
+            found = func(*args, **(kwargs or {}))
+            largest = max(largest, found.numel() if isinstance(found, Tensor) else 0)
+            return found
+
+    maps = torch.ones(2, 64, 64)
+    monkeypatch.setattr("fwshapley.players.MOST_MEMBERSHIPS", 2**16)
+    with Watch():  # type: ignore[no-untyped-call] # torch's own
+        found = players.sum(maps)
+    assert largest <= 2**16
+    assert_close(found[1], players.assignment.flatten().bincount().float())
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -87,7 +150,7 @@ def test_divisions_that_make_no_sense_are_rejected(make: Callable[[], Players], 
         (columns(5), (5,), False),
     ],
 )
-def test_inputs_must_fit_the_players(players: Players, shape: tuple[int, ...], fits: bool) -> None:  # noqa: FBT001
+def test_inputs_must_fit_the_players(players: Players, shape: tuple[int, ...], fits: bool) -> None:  # noqa: FBT001 - a parameter
     if fits:
         players.check(torch.zeros(shape))
     else:

@@ -49,6 +49,18 @@ def test_an_attribution_comes_back_from_its_file_as_it_was(tmp_path: Path, origi
     assert again.provenance == original.provenance
 
 
+def test_errors_are_saved_and_moved_where_there_are_any(tmp_path: Path) -> None:
+    errors = {"stderr": torch.rand(3, 6, 4, 2), "expected_error": torch.rand(3, 6, 2)}
+    original = replace(TABLE, **errors)  # type: ignore[arg-type] # mypy looks for every field
+    original.save(tmp_path / "values.safetensors")
+    again = fw.Attribution.load(tmp_path / "values.safetensors")
+    assert all(torch.equal(getattr(again, name), tensor) for name, tensor in errors.items())
+    assert {getattr(original.to("meta"), name).device.type for name in errors} == {"meta"}
+    TABLE.save(tmp_path / "without.safetensors")
+    without = fw.Attribution.load(tmp_path / "without.safetensors")
+    assert (without.stderr, without.expected_error) == (None, None)
+
+
 def test_an_attribution_says_in_one_line_what_it_is() -> None:
     assert str(TABLE) == "raw Shapley, Beta(4, 1), Banzhaf(0.2) of 4 players for 6 inputs"
     assert str(replace(IMAGES, total="efficient")) == "efficient Beta(4, 1) of 4 players for 6 inputs"

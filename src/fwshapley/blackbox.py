@@ -18,7 +18,7 @@ from fwshapley.games.masking import KINDS, Kind, Output
 Ask = Callable[[Any], Any]
 """From inputs as the user holds them, an array or a DataFrame, to outputs (rows,) or (rows, outputs)."""
 
-NEARLY = 1e-3
+NEARLY_ONE = 1e-3
 SMALLEST_PROBABILITY = 1e-7
 
 
@@ -140,8 +140,8 @@ def find_output(
         output: what was asked for; "auto" takes probabilities of classes or labels for such, all else for values.
         probabilities: whether outputs are known to be probabilities.
     """
-    probable = bool(((found >= 0) & (found <= 1)).all())
-    exclusive = probable and found.shape[1] > 1 and bool(((found.sum(1) - 1).abs() < NEARLY).all())
+    exclusive = sum_to_one(found)
+    probable = exclusive or bool(((found >= 0) & (found <= 1)).all())
     if output == "auto":
         return "probability" if exclusive else "label probability" if probabilities else "raw"
     if KINDS[output] == "classes" and not exclusive:
@@ -152,6 +152,12 @@ def find_output(
     if KINDS[output] == "labels" and not probable:
         raise ValueError(f"output={output!r} needs probabilities, and the model returns others: use output='raw'")
     return output
+
+
+def sum_to_one(found: Float[Tensor, "rows outputs"]) -> bool:
+    """Return whether outputs are probabilities of classes: several, none negative, with a sum of 1 but for rounding."""
+    sums = bool(((found.sum(1) - 1).abs() < NEARLY_ONE).all())
+    return sums and found.shape[1] > 1 and bool((found >= 0).all())
 
 
 def _names(classes: Any) -> tuple[str, ...] | None:  # noqa: ANN401 - as scikit-learn has it

@@ -19,13 +19,14 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from fwshapley.checks import Array, check_whole
+from fwshapley.choices import choose_weightings
 from fwshapley.explainer import FeatureExplainer
 from fwshapley.games.masking import KINDS
 from fwshapley.metrics import Evaluator, Score, areas, inclusion_curves
 from fwshapley.objective import Kernel
 from fwshapley.progress import ProgressBar
 from fwshapley.results import Attribution
-from fwshapley.weights import FEASIBLE_SET, Semivalue, Shapley, check_semivalue
+from fwshapley.weights import FEASIBLE_SET, Semivalue, Shapley
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class ChosenWeights(Judgement):
 
     Attributes:
         weights: what was chosen; a list with one for each input if asked for.
+        numbers: place of each input's weighting among the candidates.
         candidates: what it was chosen from; the first is what others are compared with.
         reported: what another evaluator says of the choice; None if none was given.
         inputs: number of inputs.
@@ -59,6 +61,7 @@ class ChosenWeights(Judgement):
     """
 
     weights: Semivalue | list[Semivalue]
+    numbers: tuple[int, ...]
     candidates: tuple[Semivalue, ...]
     reported: Judgement | None
     inputs: int
@@ -106,6 +109,9 @@ def choose_weights(
     Example:
         >>> chosen = choose_weights(explainer, x_valid, reporter=other)
         >>> explainer.explain(x_test, weights=chosen.weights)
+        >>> own = choose_weights(explainer, x_test, per_input=True)
+        >>> every = explainer.explain(x_test, weights=list(own.candidates)).values
+        >>> every[list(own.numbers), range(len(x_test))]  # each input under its own weighting
     """
     several = _check(explainer, candidates)
     explained = explainer.explain(x, weights=several, outputs="predicted")
@@ -120,6 +126,7 @@ def choose_weights(
         own.gain,
         own.gain_stderr,
         weights=[several[each] for each in best.tolist()] if per_input else several[int(best)],
+        numbers=tuple(best.expand(len(explained)).tolist()),
         candidates=tuple(several),
         reported=others[0] if others else None,
         inputs=len(explained),
@@ -129,7 +136,7 @@ def choose_weights(
 
 def evaluator_of(explainer: FeatureExplainer) -> Evaluator:
     """Return what the surrogate says of coalitions: probabilities, also where the game is in log odds, or values."""
-    masked = explainer._require_fitted().masked  # noqa: SLF001 - what `game` gives, for many inputs
+    masked = explainer.masked
 
     def evaluate(x: Float[Tensor, "batch ..."], shown: Bool[Tensor, "batch players"]) -> Float[Tensor, "batch classes"]:
         worth = masked(x, shown[:, None])[:, 0]
@@ -139,18 +146,18 @@ def evaluator_of(explainer: FeatureExplainer) -> Evaluator:
 
 
 def _check(explainer: FeatureExplainer, candidates: Sequence[Semivalue]) -> list[Semivalue]:
+    if isinstance(candidates, Semivalue):
+        raise TypeError(f"candidates must be several semivalues, got {candidates}")
     if isinstance(explainer.objective, Kernel):
         only, advice = explainer.objective.weights, "train one with objective='multilinear'"
         raise ValueError(f"this explainer knows {only} alone, so there is no choice: {advice}")  # noqa: TRY004 - no type
-    output = explainer._require_fitted().masked.output  # noqa: SLF001 - "auto" is known since the fit
+    output = explainer.masked.output
     if KINDS[output] != "classes":
         raise ValueError(
             f"weights are chosen by which class an input keeps, and output={output!r} has no classes; "
             "compare weightings by a measure of your own"
         )
-    if not len(candidates):
-        raise ValueError("candidates is empty; give at least one semivalue")
-    return [check_semivalue(each) for each in candidates]
+    return choose_weightings(explainer.objective, list(candidates))
 
 
 def _areas_by(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -61,6 +62,10 @@ if TYPE_CHECKING:
 
 DEFAULT_BUDGET = Budget(seconds=120)
 EXPLAINED_AT_ONCE = 256
+
+
+class FidelityWarning(UserWarning):
+    """The surrogate does not say what the model says, so explanations are of another model."""
 
 
 class FeatureExplainer:
@@ -143,9 +148,10 @@ class FeatureExplainer:
         self._example_shape: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
+        name = "a model that is not here" if isinstance(self.model, _Missing) else type(self.model).__name__
         state = "not fitted" if self._fitted is None else f"fitted, {self._fitted.masked.n_players} players"
         output = self.output if self._fitted is None else self._fitted.masked.output
-        return f"FeatureExplainer({type(self.model).__name__}, output={output!r}, {state})"
+        return f"FeatureExplainer({name}, output={output!r}, {state})"
 
     def get_params(self, *, deep: bool = True) -> dict[str, Any]:
         """Return the arguments it was made with, in scikit-learn's manners."""
@@ -203,7 +209,7 @@ class FeatureExplainer:
         if isinstance(self.model, _Missing):
             advice = "to fit it again, pass model=... to load"
             raise RuntimeError(f"this explainer was loaded without its model; {advice}")  # noqa: TRY004 - a state
-        form = self._find_form(x_train)
+        form = self._find_form(x_train, x_valid)
         x = check_inputs(x_train, "x_train", form)
         x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid", form))
         plan.check_folder()
@@ -238,6 +244,11 @@ class FeatureExplainer:
             histories["surrogate"], fidelity = teach_surrogate(
                 surrogate, model, players, x, valid, output=output, seed=self.seed, plan=plan
             )
+            if fidelity.is_poor:
+                advice = (
+                    "explanations will be of the surrogate; train longer, or give a better network as surrogate=..."
+                )
+                warnings.warn(f"{fidelity}: {advice}", FidelityWarning, stacklevel=3)
             plan = plan.with_share(1 - SURROGATE_SHARE)
         objective, network, base = make()
         histories["explainer"] = fit_network(network, objective, masked, x, valid, seed=self.seed, plan=plan)
@@ -246,12 +257,12 @@ class FeatureExplainer:
         self._fitted, self._quick = Fitted(masked, network, objective, base, names, model, form), None
         self._example_shape = (2, *x.shape[1:])
 
-    def _find_form(self, x: Array) -> Form | None:
+    def _find_form(self, x: Array, x_valid: Array | None) -> Form | None:
         """Return the form of the table that is explained; None for images, and for what is neither."""
         image = self.players is not None and self.players.is_image
         if image or np.ndim(x) != 2:  # noqa: PLR2004 - rows and columns
             return None
-        return form_of(x, any_model=not isinstance(self.model, nn.Module))
+        return form_of(x, any_model=not isinstance(self.model, nn.Module), more=x_valid)
 
     def _find_model(self, x: Tensor, form: Form | None) -> tuple[nn.Module, Output, tuple[str, ...]]:
         """Return what is explained as a frozen module, how its outputs are read, and their names."""
@@ -290,6 +301,8 @@ class FeatureExplainer:
         fitted = self._require_fitted()
         inputs = as_inputs(x, form=fitted.form)
         players = self._known_players(inputs, fitted.form)
+        if inputs.device.type == "cpu":
+            check_finite(inputs, fitted.form)
         several = choose_weightings(self.objective, weights)
         total = choose_total(self.objective, total)
         most = min(EXPLAINED_AT_ONCE, max(1, MOST_ELEMENTS // inputs[:1].numel()))
@@ -301,7 +314,8 @@ class FeatureExplainer:
             self._explain_batch(fitted, batch.to(self.device), several, some, total, everything=everything)
             for batch, some in zip(inputs.split(chunk), chosen, strict=True)
         ]
-        check_finite(inputs, fitted.form)  # last, since it waits for the GPU
+        if inputs.device.type != "cpu":  # last, since it waits for the GPU
+            check_finite(inputs, fitted.form)
         if len(parts) > 1:
             parts = [(torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts]))]
         values, explained = parts[0]
@@ -384,12 +398,15 @@ class FeatureExplainer:
         self._quick = lambda x, mixtures: compiled(x, mixtures).clone()
         return self
 
-    def game(self, x: Array) -> PredictionGame:
+    def game(self, x: Array | pd.Series) -> PredictionGame:
         """Return the game of one input that is being explained, so that anything can be audited."""
         fitted = self._require_fitted()
         assert self.players is not None  # noqa: S101 - known since the fit
         dimensions = self.players.assignment.ndim + self.players.is_image
-        several = x if np.ndim(x) > dimensions or hasattr(x, "columns") else as_tensor(x)[None]
+        if isinstance(x, pd.Series):
+            several: Array = x.to_frame().T
+        else:
+            several = x if np.ndim(x) > dimensions or hasattr(x, "columns") else as_tensor(x)[None]
         one = check_inputs(several, form=fitted.form)
         self._known_players(one, fitted.form)
         if len(one) != 1:
@@ -437,7 +454,7 @@ class FeatureExplainer:
         history = fit_student(student, fitted.network, x, valid, device=self.device, seed=self.seed, plan=plan)
         taught = copy.copy(self)
         taught.network, taught._quick = network, None  # noqa: SLF001 - its own kind
-        taught._arguments = self._arguments | {"network": network}  # noqa: SLF001
+        taught._arguments = self._arguments | {"network": network}  # noqa: SLF001 - its own kind
         taught.histories = self.histories | {"student": history}
         taught._fitted = replace(fitted, network=student.requires_grad_(requires_grad=False))  # noqa: SLF001 - its own kind
         return taught
@@ -494,6 +511,11 @@ class FeatureExplainer:
         }
         loaded.objective, loaded._fitted, loaded._example_shape = fitted.objective, fitted, tuple(facts["example"])
         return loaded
+
+    @property
+    def masked(self) -> MaskedModel:
+        """What coalitions of any inputs are worth: the games of all inputs at once."""
+        return self._require_fitted().masked
 
     @property
     def fitted_surrogate(self) -> nn.Module:

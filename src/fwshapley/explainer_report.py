@@ -15,10 +15,12 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from fwshapley import plots
-from fwshapley.baselines import baseline
-from fwshapley.checks import Array
+from fwshapley.baselines import BASELINES, Baseline, baseline
+from fwshapley.checks import Array, check_choice, check_whole
+from fwshapley.choices import choose_weightings
 from fwshapley.choosing import evaluator_of
 from fwshapley.explainer import FeatureExplainer
+from fwshapley.files import check_writable
 from fwshapley.games.masking import KINDS, ManyPredictionsGame
 from fwshapley.metrics import Evaluator, areas, exclusion_curve, inclusion_curves, measure_agreement
 from fwshapley.montecarlo import least_squares_values
@@ -29,7 +31,6 @@ from fwshapley.weights import Beta, Semivalue, Shapley
 
 WEIGHTS = (Beta(alpha=16, beta=1), Beta(alpha=4, beta=1), Shapley(), Beta(alpha=1, beta=4))
 STEPS = 16
-RESAMPLES = 500
 BATCH = 64
 LEAST_CALLS, MOST_CALLS, CALLS_PER_PLAYER = 512, 4096, 16
 
@@ -57,7 +58,7 @@ class Skill:
 
     Attributes:
         value: nan where long sampling is itself no better than random.
-        stderr: its standard error over inputs, by the bootstrap.
+        stderr: its standard error over inputs.
     """
 
     value: float
@@ -76,6 +77,7 @@ def write_report(
     weights: Sequence[Semivalue] | None = None,
     judge: Evaluator | None = None,
     against: Sequence[str] = (),
+    examples: Array | None = None,
     calls: int | None = None,
     shown: int = 6,
     seed: int = 0,
@@ -95,17 +97,22 @@ def write_report(
         judge: what says the class of inputs of which a coalition is shown; by default the surrogate, which the
             explainer was trained by. A second surrogate that it has never seen is fairer.
         against: other methods of `baselines.BASELINES` to compare with.
+        examples: other inputs, which "class mean" averages over.
         calls: of each of two runs of sampling; by default 16 a player, from 512 to 4096.
         shown: number of inputs in the gallery.
         seed: of everything random.
         progress: show progress bars.
     """
-    several = list(weights or ([explainer.objective.weights] if isinstance(explainer.objective, Kernel) else WEIGHTS))
-    output = explainer._require_fitted().masked.output  # noqa: SLF001 - the explainer's own
+    several = WEIGHTS if weights is None and not isinstance(explainer.objective, Kernel) else weights
+    several = choose_weightings(explainer.objective, None if several is None else list(several))
+    output, shown = explainer.masked.output, check_whole("shown", shown)
+    check_writable(Path(path).parent)
+    others = find_methods(explainer, against, examples=examples, seed=seed)
     outputs: Literal["predicted", "all"] = "predicted" if KINDS[output] == "classes" else "all"
     explained = explainer.explain(x, weights=several, outputs=outputs)
+    wanted = explained.outputs[:, 0] if labels is None else check_labels(labels, explained)
     began = time.perf_counter()  # of a second time, when all is warm
-    explainer.explain(x, weights=several, outputs=outputs)
+    explainer.explain(x, weights=several, outputs=outputs).to("cpu")
     took = (time.perf_counter() - began) / len(explained)
     halves = sample_halves(explainer, explained, several, calls=calls, seed=seed, progress=progress)
     page = Report(
@@ -115,14 +122,17 @@ def write_report(
     )
     _add_agreement(page, explained, several, halves)
     if KINDS[output] == "classes":
-        wanted = explained.outputs[:, 0] if labels is None else torch.as_tensor(labels).to(explained.outputs)
         methods = {f"learned, {each}": one[..., 0] for each, one in zip(several, explained.values, strict=True)}
-        methods |= ask_others(explainer, x, explained, against)
+        for other in others:
+            found = other.explain(x, outputs=explained.outputs, progress=progress)
+            methods[other.name if str(found.weights) == other.name else f"{other.name}, {found.weights}"] = (
+                found.values[..., 0]
+            )
         methods[SAMPLED] = halves.mean(0)[_reference(several), ..., 0]
         shuffled = torch.rand(methods[SAMPLED].shape, generator=torch.Generator().manual_seed(seed))
         methods[RANDOM] = shuffled.to(wanted.device)
         judged = judge_methods(judge or evaluator_of(explainer), explained.inputs, wanted, methods)
-        _add_curves(page, judged, several, unseen=judge is not None, given=labels is not None, seed=seed)
+        _add_curves(page, judged, several, unseen=judge is not None, given=labels is not None)
     page.section("Explanations").figure(
         explained.plot(shown), "Red or orange speaks for the output, blue against it; a column for each weighting."
     )
@@ -142,7 +152,7 @@ def sample_halves(
 ) -> Float[Tensor, "2 weights inputs players outputs"]:
     """Values of the same outputs by two independent runs of least squares."""
     calls = calls or min(max(CALLS_PER_PLAYER * explained.players.n_players, LEAST_CALLS), MOST_CALLS)
-    masked, outputs = explainer._require_fitted().masked, explained.outputs  # noqa: SLF001 - the explainer's own
+    masked, outputs = explainer.masked, explained.outputs
     game = ManyPredictionsGame(masked, explained.inputs.to(masked.device), outputs)
     runs = [
         least_squares_values(game, each, budget=calls, seed=number, batch_size=BATCH, progress=progress).values
@@ -168,29 +178,41 @@ def judge_methods(
     return judged
 
 
-def measure_skill(method: Judged, random: Judged, best: Judged, seed: int = 0) -> Skill:
-    """Skill of a method, with its standard error by resampling inputs.
+def measure_skill(method: Judged, random: Judged, best: Judged) -> Skill:
+    """Skill of a method, with its standard error over inputs by the delta method.
 
-    Not defined where the best orders are no better than random ones.
+    Not defined for one input, nor where the best orders are no better than random ones.
     """
     area, low, high = (areas(each.included) for each in (method, random, best))
-    gap = high - low
-    if float(gap.mean()) <= 2 * float(gap.std()) / math.sqrt(len(gap)):
+    gap, count = high - low, len(low)
+    if count == 1 or float(gap.mean()) <= 2 * float(gap.std()) / math.sqrt(count):
         return Skill(math.nan, math.nan)
-    rows = torch.randint(len(gap), (RESAMPLES, len(gap)), generator=torch.Generator().manual_seed(seed))
-    resampled = (area - low)[rows].mean(1) / gap[rows].mean(1)
-    return Skill(float((area - low).mean() / gap.mean()), float(resampled.std()))
+    value = float((area - low).mean() / gap.mean())
+    return Skill(value, float((area - low - value * gap).std() / (math.sqrt(count) * gap.mean())))
 
 
-def ask_others(
-    explainer: FeatureExplainer, x: Array, explained: Attribution, names: Sequence[str]
-) -> dict[str, Float[Tensor, "inputs players"]]:
-    """Values of the same classes by other methods."""
-    found = {}
+def find_methods(
+    explainer: FeatureExplainer, names: Sequence[str], *, examples: Array | None, seed: int
+) -> list[Baseline]:
+    """Return other methods, with the options that they take."""
+    options = {"seed": seed} if examples is None else {"seed": seed, "examples": examples}
+    found = []
     for name in names:
-        options = {"examples": x} if name == "class mean" else {}
-        found[name] = baseline(name, explainer, **options).explain(x, outputs=explained.outputs).values[..., 0]
+        check_choice("against", name, tuple(BASELINES))
+        taken = {option: value for option, value in options.items() if option in BASELINES[name].options}
+        found.append(baseline(name, explainer, **taken))
     return found
+
+
+def check_labels(labels: Int[Tensor, " inputs"] | Sequence[int], explained: Attribution) -> Int[Tensor, " inputs"]:
+    """Return the classes of the inputs, one for each."""
+    numbers, classes = torch.as_tensor(labels), len(explained.output_names)
+    if numbers.is_floating_point() or numbers.shape != (len(explained),):
+        shape = tuple(numbers.shape)
+        raise ValueError(f"labels must be {len(explained)} numbers of classes, got {numbers.dtype} of shape {shape}")
+    if bool(((numbers < 0) | (numbers >= classes)).any()):
+        raise ValueError(f"labels must be between 0 and {classes - 1}, got {labels}")
+    return numbers.to(explained.outputs)
 
 
 def _reference(weights: Sequence[Semivalue]) -> int:
@@ -223,10 +245,10 @@ def _add_agreement(
 
 
 def _add_curves(
-    page: Report, judged: Mapping[str, Judged], weights: Sequence[Semivalue], *, unseen: bool, given: bool, seed: int
+    page: Report, judged: Mapping[str, Judged], weights: Sequence[Semivalue], *, unseen: bool, given: bool
 ) -> None:
     """Inclusion and exclusion curves, areas and skill, with a verdict in words."""
-    skills = {name: measure_skill(each, judged[RANDOM], judged[SAMPLED], seed) for name, each in judged.items()}
+    skills = {name: measure_skill(each, judged[RANDOM], judged[SAMPLED]) for name, each in judged.items()}
     rows = [
         [
             name,
@@ -239,7 +261,7 @@ def _add_curves(
     told = "given labels" if given else "the model's predictions"
     who = "a judge that the explainer has not seen" if unseen else "the surrogate that the explainer was trained by"
     page.section("Do the players that matter come first?").text(
-        _verdict(skills[f"learned, {weights[_reference(weights)]}"])
+        verdict(skills[f"learned, {weights[_reference(weights)]}"])
     )
     page.table(
         ["order of the players", "inclusion area ↑", "exclusion area ↓", "skill"],
@@ -254,15 +276,19 @@ def _add_curves(
     )
 
 
-def _verdict(skill: Skill) -> str:
+def verdict(skill: Skill) -> str:
+    """Say in words whether the learned order can be relied on."""
     if math.isnan(skill.value):
         return (
             "There is nothing to tell apart: players shown in the order of long sampling do no better than in a random "
             "one, so these labels do not depend on which players are shown, and no explanation of them has skill."
         )
-    if skill.value - 2 * skill.stderr <= NO_SKILL:
+    if not skill.value - 2 * skill.stderr > NO_SKILL:
         return f"No: with a skill of {skill}, the learned order may be no better than a random one. Do not rely on it."
-    return f"Yes: the learned order has a skill of {skill}."
+    return (
+        f"Yes: the learned order has a skill of {skill}. Skill is about the order in which players are shown; how "
+        "large their values are is another matter, on which the errors above tell."
+    )
 
 
 def _add_training(page: Report, explainer: FeatureExplainer) -> None:
@@ -271,10 +297,11 @@ def _add_training(page: Report, explainer: FeatureExplainer) -> None:
     if fidelity is None:
         page.text("The surrogate was not trained here, so that how well it stands in for the model is not known.")
     else:
-        alike = (
-            "" if fidelity.agreement is None else f"It agrees with the model on {fidelity.agreement:.1%} of inputs. "
+        told = str(fidelity)
+        page.text(
+            f"{told[0].upper()}{told[1:]}. With nothing shown, it is {fidelity.prior_distance:.3g} away from the "
+            "model's mean prediction."
         )
-        page.text(f"{alike}What it says of nobody is {fidelity.prior_distance:.3g} from the model's mean prediction.")
         page.figure(
             plots.plot_fidelity(fidelity.divergence),
             "How far the surrogate is from the model's prediction for the whole input, by the share of players shown. "

@@ -197,8 +197,6 @@ def _filling_surrogate(
         )
     if isinstance(removal, str) and removal == "auto":  # out of range is for networks that will learn what it means
         removal = "mean" if not players.is_image else "zero" if surrogate is None else "auto"
-    if isinstance(removal, str) and removal == "zero" and form is not None:
-        removal = form.encode(torch.zeros(x.shape[1]))
     fresh = surrogate == "auto" and isinstance(model, BlackBox)
     if fresh:
         units = targets if KINDS[output] == "values" else None
@@ -220,8 +218,10 @@ def teach_surrogate(
     plan: Plan,
 ) -> tuple[History, Fidelity]:
     """Train a prepared surrogate in place with its share of the budget; say how that went and how faithful it is."""
+    # A black box has no tensors to know it by, so what it says must do.
+    known = predict(model, x_valid[:UNIT_ROWS], output) if isinstance(model, BlackBox) else model
     identity = {"output": output} | plan.identify(
-        x=x, x_valid=x_valid, players=players.assignment, model=model, surrogate=surrogate
+        x=x, x_valid=x_valid, players=players.assignment, model=known, surrogate=surrogate
     )
     history = train_surrogate(
         surrogate,
@@ -346,7 +346,7 @@ def make_network(
     with own_randomness(example.device):
         torch.manual_seed(seed)
         if callable(kind):
-            network = kind(channels)
+            network = kind(channels) if dtype_of(form) == torch.float32 else nn.Sequential(Single(), kind(channels))
         elif not players.is_image:
             if kind != "auto":
                 raise ValueError(f"network={kind!r} is for images; tables take 'auto' or a function that makes one")
@@ -364,6 +364,19 @@ def make_network(
             f"{channels} channels)"
         )
     return network
+
+
+class Single(nn.Module):
+    """Single precision, which a user's network expects."""
+
+    def forward(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
+        """Inputs in it."""
+        return x.float()
+
+
+def dtype_of(form: Form | None) -> torch.dtype:
+    """Precision of inputs: double for the tables of black boxes."""
+    return torch.float32 if form is None else form.dtype
 
 
 def kinds_of(form: Form | None) -> ColumnKinds:

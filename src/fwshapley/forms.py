@@ -1,7 +1,7 @@
 """The form in which a user holds a table, and the one in which networks take it: DataFrames and arrays, and tensors.
 
-A tensor has a column for each of the table's: a number as it is (less an offset where single precision would blur it),
-a category as its code. Nothing is lost on the way, so a model that takes DataFrames can be asked about tensors.
+A tensor has a column for each of the table's: a number as it is, a date as days, a category as its code. For black
+boxes it is in double precision, so that nothing is lost: they are asked about tensors turned back into tables.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from fwshapley.checks import Array, as_tensor
 from fwshapley.networks.mlp import ColumnKinds
 
 MOST_CATEGORIES = 1000
-BLUR = 1e-6
-"""Share of a column's deviation that rounding to single precision may move its numbers by."""
+FEW, MOSTLY = 20, 0.5
+"""Different entries, at least and as a share of the rows, from which on a column of texts holds no categories."""
 
+DATE = "%Y-%m-%d"
 DAY = 86_400 * 10**6
 """Microseconds."""
 
@@ -36,19 +37,19 @@ class Column:
         label: as its DataFrame has it.
         dtype: of the column in its DataFrame.
         categories: in the order of their codes, where it holds some.
-        offset: subtracted from its numbers.
         gap: whether entries may be missing; a missing category has the last code, a missing number is NaN.
         none: whether entries that are missing among objects are None rather than NaN.
         inner: dtype of the categories, and whether they are in order, of a column that is a Categorical.
+        written: whether it holds dates written as texts, such as 2024-05-31.
     """
 
     label: Any
     dtype: str
     categories: tuple[Any, ...] | None = None
-    offset: float = 0.0
     gap: bool = False
     none: bool = False
     inner: tuple[str, bool] | None = None
+    written: bool = False
 
     @property
     def name(self) -> str:
@@ -63,10 +64,14 @@ class Column:
     def encode(self, entries: pd.Series) -> NDArray[np.float64]:
         """Return numbers or codes; an entry that the column cannot have is an error that names its row."""
         allowed = entries.isna().to_numpy() & self.gap
+        if self.written:
+            days = _numbers(_read_dates(entries))
+            self._refuse(entries, np.isnan(days) & ~allowed, "is no date such as 2024-05-31")
+            return days
         if self.categories is None:
             numbers = _numbers(self._check_dates(entries.infer_objects()))
             self._refuse(entries, ~np.isfinite(numbers) & ~allowed, "is no number")
-            return numbers - self.offset
+            return numbers
         codes = pd.Index(self.categories).get_indexer(pd.Index(_plain(entries)))
         self._refuse(entries, (codes < 0) & ~allowed, "is none of the categories that it was fitted with")
         return np.where(codes < 0, len(self.categories), codes).astype(np.float64)
@@ -79,14 +84,16 @@ class Column:
                 kind = pd.CategoricalDtype(pd.Index(self.categories, dtype=self.inner[0]), ordered=self.inner[1])
             entries = pd.Series([*self.categories, None if self.none else np.nan], dtype=object)
             return entries.take(numbers.astype(int)).reset_index(drop=True).astype(kind)
-        exact = numbers + self.offset
+        if self.written:
+            texts = _dates(numbers, np.dtype("datetime64[s]")).dt.strftime(DATE).astype(object)
+            return texts.where(~np.isnan(numbers), None if self.none else np.nan).astype(kind)
         if pd.api.types.is_datetime64_any_dtype(kind):
-            return _dates(exact, kind)
+            return _dates(numbers, kind)
         if not pd.api.types.is_integer_dtype(kind):
-            return pd.Series(exact).astype(kind)
-        limits = np.iinfo(getattr(kind, "numpy_dtype", kind))  # which single precision may round beyond
+            return pd.Series(numbers).astype(kind)
+        limits = np.iinfo(getattr(kind, "numpy_dtype", kind))  # which rounding may go beyond
         highest = np.nextafter(float(limits.max), 0) if float(limits.max) > limits.max else limits.max
-        return pd.Series(np.round(exact).clip(limits.min, highest)).astype(kind)
+        return pd.Series(np.round(numbers).clip(limits.min, highest)).astype(kind)
 
     def _check_dates(self, entries: pd.Series) -> pd.Series:
         """Return entries if they are dates where dates are expected, in a time zone or in none, and only there."""
@@ -114,10 +121,17 @@ class Form:
     Attributes:
         columns: in order.
         frame: whether it is a DataFrame rather than an array.
+        double: whether tensors are in double precision.
     """
 
     columns: tuple[Column, ...]
     frame: bool
+    double: bool
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of tensors."""
+        return torch.float64 if self.double else torch.float32
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,7 +150,7 @@ class Form:
             return self._encode_array(table)
         table = self.pick(table)
         columns = [column.encode(table.iloc[:, place]) for place, column in enumerate(self.columns)]
-        return torch.from_numpy(np.stack(columns, 1).astype(np.float32))
+        return torch.from_numpy(np.stack(columns, 1)).to(self.dtype)
 
     def pick(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return its columns of a DataFrame that may hold them in another order, and others."""
@@ -152,7 +166,7 @@ class Form:
         """Return numbers as the table that they stand for."""
         numbers = rows.detach().double().cpu().numpy()
         if not self.frame:
-            return numbers + np.array([column.offset for column in self.columns])
+            return numbers.copy()
         entries = {column.label: column.decode(numbers[:, place]) for place, column in enumerate(self.columns)}
         return pd.DataFrame(entries)
 
@@ -160,11 +174,7 @@ class Form:
         if any(self.kinds.categories):
             kinds = [column.name for column in self.columns if column.codes]
             raise TypeError(f"give a DataFrame: {', '.join(kinds)} hold categories, which an array does not")
-        numbers = as_tensor(table)
-        offsets = torch.tensor([column.offset for column in self.columns], dtype=torch.float64)
-        if numbers.shape[-1:] != offsets.shape or not bool(offsets.any()):
-            return numbers.float()  # whoever knows the players says what is wrong with its shape
-        return (numbers.double() - offsets.to(numbers.device)).float()
+        return as_tensor(table).to(self.dtype)
 
     def facts(self) -> dict[str, Any]:
         """Return everything about it, as JSON holds it."""
@@ -177,16 +187,17 @@ class Form:
         for column in facts["columns"]:
             listed = {name: tuple(value) for name, value in column.items() if isinstance(value, list | tuple)}
             columns.append(Column(**{**column, **listed}))  # JSON has lists alone
-        return cls(tuple(columns), facts["frame"])
+        return cls(tuple(columns), facts["frame"], facts["double"])
 
 
-def form_of(table: Array, *, any_model: bool) -> Form:
+def form_of(table: Array, *, any_model: bool, more: Array | None = None) -> Form:
     """Find the form of a table.
 
     Args:
         table: a DataFrame, or an array (rows, columns).
         any_model: whether what is asked about it takes whatever a table may hold, rather than tensors alone: then text,
             dates and missing entries are welcome.
+        more: further rows of the table, which may hold categories and gaps of their own.
     """
     if not isinstance(table, pd.DataFrame):
         return _form_of_array(table, any_model=any_model)
@@ -196,7 +207,13 @@ def form_of(table: Array, *, any_model: bool) -> Form:
         raise ValueError(f"the table has several columns {min(repeated)!r}; give each a name of its own")
     if not names:
         raise ValueError("the table has no columns")
-    return Form(tuple(_column(table.iloc[:, place], any_model=any_model) for place in range(len(names))), frame=True)
+    columns = []
+    for place, name in enumerate(names):
+        entries = table.iloc[:, place]
+        there = isinstance(more, pd.DataFrame) and name in map(str, more.columns)
+        others = more.rename(columns=str)[name] if isinstance(more, pd.DataFrame) and there else entries[:0]
+        columns.append(_column(entries, others, any_model=any_model))
+    return Form(tuple(columns), frame=True, double=any_model)
 
 
 def _form_of_array(table: Array, *, any_model: bool) -> Form:
@@ -207,33 +224,34 @@ def _form_of_array(table: Array, *, any_model: bool) -> Form:
         raise TypeError(f"inputs must be an array or tensor of numbers, or a DataFrame, got {found}") from error
     blank = numbers.isnan().any(0).tolist() if any_model and numbers.is_floating_point() else None
     gaps: Sequence[bool] = blank or [False] * numbers.shape[1]
-    offsets = [_offset(each) for each in numbers.double().numpy().T] if any_model else [0.0] * numbers.shape[1]
-    described = zip(gaps, offsets, strict=True)
-    columns = [Column(f"column {place}", "float64", None, offset, gap) for place, (gap, offset) in enumerate(described)]
-    return Form(tuple(columns), frame=False)
+    columns = [Column(f"column {place}", "float64", gap=gap) for place, gap in enumerate(gaps)]
+    return Form(tuple(columns), frame=False, double=any_model)
 
 
-def _column(entries: pd.Series, *, any_model: bool) -> Column:
+def _column(entries: pd.Series, others: pd.Series, *, any_model: bool) -> Column:
     name, dtype = str(entries.name), str(entries.dtype)
-    missing = entries.isna()
+    every = pd.concat([_plain(entries), _plain(others)], ignore_index=True)
+    missing = every.isna()
     gap = bool(missing.any())
     label = _label(entries.name) if any_model else name
     if _holds_numbers(entries):
         if gap and not any_model:
             raise ValueError(f"column {name!r} has missing entries, which a torch module cannot take; mend them first")
-        return Column(label, dtype, None, _offset(_numbers(entries)) if any_model else 0.0, gap)
+        return Column(label, dtype, gap=gap)
     if not any_model:
         raise TypeError(
             f"column {name!r} holds {dtype} entries, which a torch module cannot take: encode them as numbers first, "
             "or give the model as a function (or scikit-learn pipeline) that takes the table as it is"
         )
-    none = gap and entries[missing].iloc[0] is None
+    none = gap and every[missing].iloc[0] is None
     if isinstance(entries.dtype, pd.CategoricalDtype):
         inner = (str(entries.cat.categories.dtype), bool(entries.cat.ordered))
         return Column(label, dtype, _categories(name, entries.cat.categories), gap=gap, none=none, inner=inner)
     if pd.api.types.is_bool_dtype(entries):
         return Column(label, dtype, (False, True), gap=gap)
-    return Column(label, dtype, _categories(name, _plain(entries[~missing])), gap=gap, none=none)
+    if len(missing) > missing.sum() and not _read_dates(every[~missing]).isna().any():
+        return Column(label, dtype, gap=gap, none=none, written=True)
+    return Column(label, dtype, _categories(name, every[~missing]), gap=gap, none=none)
 
 
 def _categories(name: str, entries: pd.Series | pd.Index) -> tuple[Any, ...]:
@@ -243,6 +261,11 @@ def _categories(name: str, entries: pd.Series | pd.Index) -> tuple[Any, ...]:
     if strange is not None:
         raise TypeError(f"column {name!r} holds {strange!r}, which is neither text nor a number")
     different = list(dict.fromkeys(plain))
+    if isinstance(entries, pd.Series) and len(different) > max(FEW, MOSTLY * len(plain)):
+        raise ValueError(
+            f"nearly every row has an entry of its own in column {name!r}, as names and remarks have: no network can "
+            "learn what each means. Leave it out, or turn it into columns that say what matters"
+        )
     if len(different) > MOST_CATEGORIES:
         raise ValueError(
             f"column {name!r} has {len(different):,} different entries, more than {MOST_CATEGORIES:,} categories; "
@@ -285,6 +308,12 @@ def _dates(days: NDArray[np.float64], dtype: np.dtype[Any] | pd.DatetimeTZDtype)
     return dates.dt.round(np.datetime_data(dtype)[0]).astype(dtype)
 
 
+def _read_dates(entries: pd.Series) -> pd.Series:
+    """Return dates of texts such as 2024-05-31, nothing where there are none; other forms leave day and month open."""
+    whole = entries.map(lambda each: isinstance(each, str) and len(each) == len("2024-05-31"))
+    return pd.to_datetime(entries.where(whole), format=DATE, errors="coerce")
+
+
 def _plain(entries: pd.Series) -> pd.Series:
     """Return entries as Python objects, whatever holds them."""
     return entries.astype(object)
@@ -293,15 +322,3 @@ def _plain(entries: pd.Series) -> pd.Series:
 def _as_python(entry: Any) -> Any:  # noqa: ANN401 - of a table
     """Return one of numpy's scalars as what Python has for it."""
     return entry.item() if isinstance(entry, np.generic) else entry
-
-
-def _offset(numbers: NDArray[np.float64]) -> float:
-    """Return what to subtract so that single precision can tell the numbers apart: mostly nothing."""
-    there = numbers[np.isfinite(numbers)]
-    if not len(there):
-        return 0.0
-    moved = np.abs(there - there.astype(np.float32)).max()
-    if moved <= BLUR * there.std():
-        return 0.0
-    middle = there.mean()
-    return float(np.round(middle) if (there == np.round(there)).all() else middle)  # whole numbers stay whole

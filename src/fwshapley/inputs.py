@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fwshapley.blackbox import BlackBox
+from fwshapley.blackbox import BlackBox, sum_to_one
 from fwshapley.checks import Array, as_tensor, check_choice
 from fwshapley.forms import Form
 from fwshapley.games.masking import KINDS, Output
@@ -19,7 +19,6 @@ from fwshapley.surrogate import as_columns
 from fwshapley.training import Budget
 
 VALIDATION_SHARE, MOST_HELD_OUT = 0.1, 512
-NEARLY_ONE = 1e-4
 
 
 def check_budget(budget: object) -> None:
@@ -101,13 +100,9 @@ def check_model(
             "the model has one output, so there are no classes: use output='label probability' if it is the logit of a "
             "yes or no, output='raw' if it is a value"
         )
-    if KINDS[output] == "classes" and not isinstance(model, BlackBox) and _sum_to_one(out):
+    if KINDS[output] == "classes" and not isinstance(model, BlackBox) and sum_to_one(out):
         raise ValueError("the model seems to return probabilities: let it return logits, or use output='raw'")
     return count
-
-
-def _sum_to_one(out: Float[Tensor, "batch outputs"]) -> bool:
-    return bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < NEARLY_ONE).all())
 
 
 def choose_outputs(

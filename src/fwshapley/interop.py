@@ -54,6 +54,8 @@ def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
 
 def spread_over_inputs(attribution: Attribution) -> Float[Tensor, "batch ..."]:
     """Return the values of one output at every position of the inputs: each has that of its player, as captum does."""
+    if isinstance(attribution.weights, list):
+        raise ValueError("attribute gives one weighting: pass a semivalue, not a list of them")  # noqa: TRY004 - too many
     values = attribution.values[..., 0][:, attribution.players.assignment]
     return values[:, None].expand_as(attribution.inputs).contiguous() if attribution.players.is_image else values
 

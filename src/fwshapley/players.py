@@ -18,6 +18,8 @@ from torch import Tensor
 from fwshapley.checks import check_whole
 
 IMAGE_DIMENSIONS = 2
+MOST_MEMBERSHIPS = 2**22
+"""Pairs of a position and a player that are looked at at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,8 @@ class Players:
     grid: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        if self.assignment.is_meta:  # which has a shape, but no numbers
+            return
         present = self.assignment.unique().tolist()
         if present != list(range(len(self.names))):
             raise ValueError(f"players must be numbered 0..{len(self.names) - 1} with none left out, got {present}")
@@ -71,7 +75,7 @@ class Players:
         mask = coalitions[:, self.assignment.to(coalitions.device).flatten()]
         return mask.unflatten(1, (1, *self.assignment.shape)) if self.is_image else mask
 
-    def to(self, device: torch.device) -> Players:
+    def to(self, device: torch.device | str) -> Players:
         """Return the same players with their map on a device."""
         return replace(self, assignment=self.assignment.to(device))
 
@@ -92,8 +96,22 @@ class Players:
         sized = torch.nn.functional.interpolate(
             maps, tuple(self.assignment.shape), mode="bilinear", align_corners=False
         )
-        belongs = torch.nn.functional.one_hot(self.assignment.to(maps.device).flatten(), self.n_players).to(maps.dtype)
-        return sized.flatten(2) @ (belongs / belongs.sum(0))
+        return self.sum(sized) / self.sum(torch.ones_like(sized[:1, :1]))
+
+    def sum(self, maps: Float[Tensor, "*axes"]) -> Float[Tensor, "*front players"]:
+        """Sum over the positions of each player, which are the last axes of a map.
+
+        Products with who owns what, some players at a time, rather than `index_add`, whose order differs from run to
+        run on a GPU.
+        """
+        if self.grid is not None:
+            rows, cells = self.grid
+            return maps.unflatten(-1, (cells, -1)).unflatten(-3, (rows, -1)).sum((-3, -1)).flatten(-2)
+        positions = maps.flatten(-self.assignment.ndim)
+        owners = self.assignment.to(maps.device).flatten()[:, None]
+        everyone = torch.arange(self.n_players, device=maps.device)
+        some = max(1, MOST_MEMBERSHIPS // len(owners))
+        return torch.cat([positions @ (owners == each).to(maps.dtype) for each in everyone.split(some)], -1)
 
 
 def columns(count: int, names: Sequence[str] | None = None) -> Players:

@@ -144,9 +144,9 @@ def plot_curves(
     """Draw inclusion and exclusion curves side by side, a line per method; bounds are drawn as such, in grey."""
     figure = new_figure(width=10, height=3.6)
     for axes, title, place in zip(figure.subplots(1, 2), ("players shown", "players hidden"), (0, 1), strict=True):
-        colours = itertools.cycle(COLOURS)
+        colours, dashes = itertools.cycle(COLOURS), itertools.cycle(("--", ":"))
         for name, both in curves.items():
-            style = {"color": "grey", "linestyle": "--"} if name in bounds else {"color": next(colours)}
+            style = {"color": "grey", "linestyle": next(dashes)} if name in bounds else {"color": next(colours)}
             axes.plot(np.linspace(0, 1, len(both[place])), both[place].numpy(), label=name, **style)
         _label(axes, title, "share of the players, the most important first", "share of inputs that keep their class")
         axes.set_ylim(0, 1.02)

@@ -65,7 +65,8 @@ class Attribution:
 
     def to(self, device: torch.device | str) -> Attribution:
         """Return it with its tensors on a device."""
-        return replace(self, **{name: tensor.to(device) for name, tensor in self._tensors.items()})
+        moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in self._tensors.items()}
+        return replace(self, players=self.players.to(device), **moved)
 
     def plot(self, rows: int | Sequence[int] = MOST_SHOWN, *, output: int | None = None) -> Figure:
         """Draw heat maps over images, or bars for the rows of a table: a row per input, a column per weighting.

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fwshapley.blackbox import BlackBox, find_function
-from fwshapley.fitting import Fitted, MakeNetwork, kinds_of, make_network
+from fwshapley.fitting import Fitted, MakeNetwork, dtype_of, kinds_of, make_network
 from fwshapley.forms import Form
 from fwshapley.games.masking import KINDS, MaskedModel
 from fwshapley.networks.cnn import SmallCNN
@@ -72,7 +72,8 @@ def load_fitted(
     masked = MaskedModel(_fill(made, parts["surrogate"], path).to(device), facts["output"], players.n_players, device)
     if facts["network"] == "own" and network is None:
         raise ValueError(f"{path} was saved with a network of your own: pass network=..., the function that makes it")
-    example, channels = torch.zeros(facts["example"], device=device), objective.maps * len(tensors["base"])
+    example = torch.zeros(facts["example"], dtype=dtype_of(form), device=device)
+    channels = objective.maps * len(tensors["base"])
     made = make_network(network or facts["network"], masked.surrogate, players, example, channels, seed=0, form=form)
     fitted = Fitted(
         masked,
@@ -124,7 +125,7 @@ def _make_surrogate(
     path: Path,
 ) -> nn.Module:
     if facts["model"] is None:
-        rows = torch.zeros(2, *players.assignment.shape)
+        rows = torch.zeros(2, *players.assignment.shape, dtype=dtype_of(form))
         return TableSurrogate(rows, players, len(tensors["network.last.bias"]), kinds=kinds_of(form))
     how = {"tell_mask": facts["tell_mask"], "kind": facts["kind"]}
     if facts["fresh"] is not None:

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fwshapley.blackbox import BlackBox
 from fwshapley.checks import Array, as_tensor, check_choice
 from fwshapley.games.masking import KINDS, MOST_ELEMENTS, Kind, Output
 from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, spread_of
@@ -32,6 +33,7 @@ PLAUSIBLE_ZEROS = 0.01
 PREDICTION_ROWS = 2048
 SURROGATE_BATCH = 256
 DECILES = 10
+POOR_AGREEMENT = 0.8
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """Changes a batch of inputs at random, e.g. flips images; what comes out are inputs like any other."""
@@ -72,7 +74,7 @@ class Surrogate(nn.Module):
         shown = torch.where(mask, x, fill)
         if self.tell_mask:
             shown = torch.cat([shown, mask.to(x.dtype)], 1)
-        return as_columns(self.network(shown))
+        return as_columns(self.network(shown if isinstance(self.network, BlackBox) else shown.float()))
 
 
 class TableSurrogate(nn.Module):
@@ -107,7 +109,7 @@ class TableSurrogate(nn.Module):
         """Network outputs: logits or values."""
         mask = self.players.spread(coalitions)[:, self.coordinates.owner]
         shown = self.coordinates(x) * mask
-        out: Tensor = self.rescale(self.network(torch.cat([shown, coalitions.to(x.dtype)], 1)))
+        out: Tensor = self.rescale(self.network(torch.cat([shown, coalitions.to(shown.dtype)], 1)))
         return out
 
 
@@ -269,11 +271,26 @@ class Fidelity:
         agreement: share of inputs whose most likely class it gets right when all is shown, or share of labels; None for
             raw outputs.
         prior_distance: largest difference between what it says of nobody and the model's mean prediction.
+        explained: share of the variance of the model's outputs that it explains when all is shown, the least over
+            outputs; None unless outputs are raw.
     """
 
     divergence: tuple[float, ...]
     agreement: float | None
     prior_distance: float
+    explained: float | None = None
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether it stands in for another model rather than this one, even when all is shown."""
+        return (1.0 if self.agreement is None else self.agreement) < POOR_AGREEMENT or (
+            1.0 if self.explained is None else self.explained
+        ) < POOR_AGREEMENT
+
+    def __str__(self) -> str:
+        if self.agreement is not None:
+            return f"the surrogate decides as the model does on {self.agreement:.1%} of inputs shown whole"
+        return f"the surrogate explains {self.explained or 0:.1%} of the model's variance on inputs shown whole"
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Fidelity:
@@ -300,7 +317,15 @@ def measure_fidelity(
         divergence=tuple(deciles),
         agreement=_share_decided_alike(said, target, KINDS[output]),
         prior_distance=float((prior[0] - target.mean(0)).abs().max()),
+        explained=_share_explained(said, target) if KINDS[output] == "values" else None,
     )
+
+
+def _share_explained(said: Float[Tensor, "rows outputs"], target: Float[Tensor, "rows outputs"]) -> float:
+    """Least share of variance over outputs that vary; 1 if none does."""
+    spread = (target - target.mean(0)).square().mean(0)
+    missed = (said - target).square().mean(0)
+    return float((1 - missed / spread)[spread > 0].min()) if bool((spread > 0).any()) else 1.0
 
 
 def _share_decided_alike(said: Tensor, target: Tensor, kind: Kind) -> float | None:

@@ -102,9 +102,7 @@ def _leaf(x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
 
 def _sum_over_players(values: Float[Tensor, "batch ..."], players: Players) -> Float[Tensor, "batch players"]:
     """Sum over the positions of each player, and over the channels of an image."""
-    positions = (values.sum(1) if players.is_image else values).flatten(1)
-    belongs = nn.functional.one_hot(players.assignment.to(values.device).flatten(), players.n_players)
-    return positions @ belongs.to(values.dtype)
+    return players.sum(values.sum(1) if players.is_image else values)
 
 
 def _hidden_as(request: Request) -> Float[Tensor, "starts ..."]:

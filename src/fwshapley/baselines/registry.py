@@ -18,12 +18,12 @@ from fwshapley.baselines.request import Request, Unweighted
 from fwshapley.baselines.sampling import kernel_shap, least_squares, multilinear, permutation, shapley_sampling
 from fwshapley.baselines.simple import class_mean, random
 from fwshapley.checks import Array, check_choice, check_whole
+from fwshapley.choices import choose_weightings
 from fwshapley.explainer import EXPLAINED_AT_ONCE, FeatureExplainer
 from fwshapley.games.masking import KINDS
-from fwshapley.objective import Kernel
 from fwshapley.progress import ProgressBar
 from fwshapley.results import Attribution
-from fwshapley.weights import Semivalue, Shapley, check_semivalue
+from fwshapley.weights import Semivalue, Shapley
 
 Need = Literal["captum", "scikit-learn", "model", "gradients", "images", "classes", "examples"]
 Weightings = Literal["none", "Shapley", "any", "learnt"]
@@ -116,7 +116,8 @@ class Baseline:
         Args:
             x: a batch of inputs.
             weights: a semivalue or a list of them; by default Shapley, or the one that the explainer learnt. A method
-                that weighs no coalitions takes none.
+                of the Shapley value alone gives that by default, whatever the explainer learnt; one that weighs no
+                coalitions takes none.
             outputs: "all", "predicted", numbers of some, or numbers for each input.
             batch_size: inputs at once; methods that sample take one after another.
             progress: show a progress bar when it takes long on a terminal.
@@ -138,24 +139,22 @@ class Baseline:
             values=values[0] if single else values,
             weights=several[0] if single else several,
             total=asked.total if self.method.weightings == "learnt" else "raw",
+            stderr=None,
+            expected_error=None,
             provenance={**asked.provenance, "baseline": self._provenance},
         )
 
     def _weightings(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
         """Return the weightings to compute, or say which methods can."""
-        kind, learnt = self.method.weightings, self.explainer.objective
-        if weights is None:
-            own = learnt.weights if kind == "learnt" and isinstance(learnt, Kernel) else Shapley()
-            return [Unweighted(self.name) if kind == "none" else own]
-        several = list(weights) if isinstance(weights, (list, tuple)) else [weights]
-        if not several:
-            raise ValueError("weights is an empty list; give a semivalue or several")
-        checked = [check_semivalue(each) for each in several]
-        if kind == "none" or (kind == "Shapley" and any(each != Shapley() for each in checked)):
+        kind = self.method.weightings
+        if weights is None and kind in ("none", "Shapley"):
+            return [Unweighted(self.name) if kind == "none" else Shapley()]
+        several = choose_weightings(self.explainer.objective, weights)
+        if kind == "none" or (kind == "Shapley" and any(each != Shapley() for each in several)):
             able = [name for name, row in BASELINES.items() if row.weightings in ("any", "learnt")]
             what = "weighs no coalitions, so it takes no weights" if kind == "none" else "gives the Shapley value alone"
             raise ValueError(f"{self.name} {what}; baselines that give any weighting: {', '.join(able)}")
-        return checked
+        return several
 
     def _check_needs(self) -> None:
         """Raise unless the explainer has what the method needs; gradients are asked for when there are inputs."""

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+import torch
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fwshapley.inputs import choose_device
 from fwshapley.plots import new_figure
 
 INTERRUPTED = 130
@@ -19,8 +21,9 @@ INTERRUPTED = 130
 
 MOST_LETTERS = 1000
 
-EXPLAINED = (ValueError, TypeError, RuntimeError, ArithmeticError, OSError, ModuleNotFoundError)
-"""Errors that say what the user can do; all others are ours, and are shown with where they were met."""
+EXPLAINED = (ValueError, TypeError, OSError, ModuleNotFoundError, FloatingPointError)
+"""Errors that say what the user can do, the last one after training that diverged; all others are ours, and are shown
+with where they were met."""
 
 ARGUMENT = re.compile(r"\b(model|objective|output|outputs|network|total|x_valid|device)=('[^']*'|\.\.\.)")
 """Arguments of Python that are options here."""
@@ -59,6 +62,14 @@ def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
         bullets.add_row("•", Text(note))
     console.print(bullets)
+
+
+def check_device(name: str) -> None:
+    """Raise an error unless a device can be used, rather than torch's own in the midst of work."""
+    try:
+        torch.empty(0, device=choose_device(name))
+    except (RuntimeError, AssertionError) as error:  # for a device unknown, and one that torch was built without
+        raise ValueError(f"--device {name} cannot be used: {str(error).splitlines()[0]}") from error
 
 
 def check_matplotlib(otherwise: str) -> None:

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from fwshapley.cli.answers import ask, choose_weights, load_explainer, read_like_fitted, show_answer
-from fwshapley.cli.console import check_matplotlib, console, errors_explained
+from fwshapley.cli.console import check_device, check_matplotlib, console, errors_explained
 from fwshapley.cli.explanations import Format, check_folder, write_explanations
 from fwshapley.exact import Total
 
@@ -52,6 +52,7 @@ def explain(
     """
     with errors_explained():
         several = choose_weights(alpha, beta, weights)
+        check_device(device)
         if out is not None:
             check_folder(out, force=force)
         if out is not None and pictures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -17,37 +18,59 @@ from fwshapley.cli.answers import Answer
 from fwshapley.files import check_free, written_whole
 from fwshapley.results import Attribution
 from fwshapley.tables.wording import counted
+from fwshapley.version import __version__
 
 VALUES, PICTURES = "values", "pictures"
+RECORD = "explain.json"
+"""Lists what was written, so that another run replaces all of it, and nothing else."""
 
 Format = Literal["csv", "npz"]
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
     """Raise an error if explanations cannot or should not be written to a folder."""
-    check_free(folder, [f"{VALUES}.{suffix}" for suffix in WRITERS] + [PICTURES], force=force)
+    check_free(folder, [*VALUE_FILES, PICTURES, RECORD], force=force)
 
 
 def write_explanations(answer: Answer, folder: Path, *, form: Format | None, pictures: int) -> str:
-    """Write values and pictures, all of them or none; return what was written, in a few words."""
+    """Write values and pictures, all of them or none; return what was written, in a few words.
+
+    What an earlier run wrote and this one did not is removed.
+    """
     form = form or ("npz" if answer.attribution.players.is_image else "csv")
     values = folder / f"{VALUES}.{form}"
     names = _picture_names(answer, min(pictures, len(answer.inputs)))
     drawn = [folder / PICTURES / f"{name}.png" for name in names]
     shown = _as_pictures(answer)
     made = [each for each in (folder / PICTURES, folder) if not each.exists()]
+    written = [values.name, *(f"{PICTURES}/{path.name}" for path in drawn)]
+    outdated = [folder / name for name in _listed_files(folder) if name not in written]
     try:
         with ExitStack() as stack:
+            record = json.dumps({"version": __version__, "files": written}, indent=2)
+            stack.enter_context(written_whole(folder / RECORD)).write_text(f"{record}\n", encoding="utf-8")
             WRITERS[form](answer, stack.enter_context(written_whole(values)))
             for place, path in enumerate(drawn):
                 figure = shown.plot([place])
                 figure.suptitle(answer.name(place), fontsize="medium")
                 figure.savefig(stack.enter_context(written_whole(path)))
+        for path in outdated:
+            path.unlink(missing_ok=True)
+            made += [path.parent] * (path.parent != folder)  # to go if it is empty now
     finally:
         for each in made:
             if each.exists() and not any(each.iterdir()):
                 each.rmdir()
     return values.name + (f", {counted(len(drawn), 'picture')} in {PICTURES}" if drawn else "")
+
+
+def _listed_files(folder: Path) -> list[str]:
+    """Names of files that the record of the last run lists, of the kinds that we write; none if it is damaged."""
+    try:
+        names = json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"]
+        return [name for name in names if name in VALUE_FILES or PICTURE_FILE.fullmatch(name)]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
 
 
 def _as_pictures(answer: Answer) -> Attribution:
@@ -117,3 +140,5 @@ def _write_table(answer: Answer, path: Path) -> None:
 
 
 WRITERS: Mapping[Format, Callable[[Answer, Path], None]] = {"csv": _write_table, "npz": _write_arrays}
+VALUE_FILES = tuple(f"{VALUES}.{form}" for form in WRITERS)
+PICTURE_FILE = re.compile(rf"{PICTURES}/[\w.-]+\.png")

@@ -11,7 +11,7 @@ import typer
 
 import fwshapley as fw
 from fwshapley.choices import ObjectiveName
-from fwshapley.cli.console import console, errors_explained
+from fwshapley.cli.console import check_device, console, errors_explained
 from fwshapley.cli.images import parse_size
 from fwshapley.cli.models import OutputChoice
 from fwshapley.cli.reading import Reading, parse_numbers
@@ -91,6 +91,7 @@ def fit(
     """
     arguments = dict(locals())
     with errors_explained(partial(about_going_on, out)):
+        check_device(device)
         check_folder(out, resume=resume, report=report, force=force)
         how = Reading(
             left_out=tuple(dict.fromkeys([*([] if label is None else [label]), *(ignore or [])])),

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fwshapley.blackbox import Ask, find_function, sum_to_one
 from fwshapley.cli.reading import FROM_CHANNELS_FIRST, Layout
 from fwshapley.games.masking import KINDS, Kind, Output
 from fwshapley.surrogate import PREDICTIONS, as_columns
@@ -29,7 +30,6 @@ FOREIGN = {".onnx", ".h5", ".keras", ".tflite", ".safetensors", ".pb"}
 OutputChoice = Literal["auto", Output]
 
 MOST_NAMES = 12
-NEARLY = 1e-3
 
 KINDS_OF_MODEL = "'package.module:attribute', 'file.py:attribute', or a .pt2 file saved by torch.export.save"
 HOW_TO_EXPORT = (
@@ -147,10 +147,30 @@ def _told(error: Exception) -> str:
 
 
 def as_in_file(model: Any, layout: Layout) -> Any:  # noqa: ANN401 - a function or an estimator
-    """Return a function that gets images with their axes as in the file that it is asked about."""
-    if layout == "NCHW" or isinstance(model, ExportedModel) or hasattr(model, "predict"):
+    """Return a model that gets images with their axes as in the file that it is asked about.
+
+    A program of torch.export gets channels first, as a torch module does.
+    """
+    if layout == "NCHW" or isinstance(model, ExportedModel):
         return model
-    return lambda images: model(FROM_CHANNELS_FIRST[layout](images))
+    asked = find_function(model)
+
+    def ask(images: NDArray[Any]) -> Any:  # noqa: ANN401 - whatever the model returns
+        return asked.ask(FROM_CHANNELS_FIRST[layout](images))
+
+    return ReorderedClassifier(ask, getattr(model, "classes_", None)) if asked.probabilities else ask
+
+
+class ReorderedClassifier:
+    """An estimator with predict_proba that gets images in another order of axes.
+
+    Args:
+        ask: its predict_proba, in that order.
+        classes: that it says it knows.
+    """
+
+    def __init__(self, ask: Ask, classes: Any) -> None:  # noqa: ANN401 - as scikit-learn has it
+        self.predict_proba, self.classes_ = ask, classes
 
 
 class ExportedModel:
@@ -158,7 +178,8 @@ class ExportedModel:
 
     Args:
         path: of the file. Reading it may run code that it holds, so it must come from someone you trust.
-        kind: what its outputs are: logits of "classes" or "labels", or "values".
+        kind: what its outputs are: logits of "classes" or "labels", or "values". Outputs of classes that are
+            probabilities in the first batch are taken for such from then on.
     """
 
     def __init__(self, path: Path, kind: Kind) -> None:
@@ -166,6 +187,7 @@ class ExportedModel:
         _check_outputs(program, path, kind)
         self.most_rows = _most_rows(program, path)
         self.kind, self.ask = kind, program.module()
+        self.probabilities: bool | None = None  # known from the first batch on
         tensors = [*program.state_dict.values(), *program.constants.values()]
         self.device = next((each.device for each in tensors if isinstance(each, Tensor)), torch.device("cpu"))
 
@@ -174,9 +196,9 @@ class ExportedModel:
         rows = torch.as_tensor(np.array(x, dtype=np.float32)).to(self.device)
         with torch.no_grad():
             out = torch.cat([as_columns(self.ask(part)).float() for part in rows.split(self.most_rows)])
-        if self.kind != "classes" or not _are_probabilities(out):
-            out = PREDICTIONS[self.kind](out)
-        return out.cpu().numpy()
+        if self.probabilities is None:
+            self.probabilities = self.kind == "classes" and sum_to_one(out)
+        return (out if self.probabilities else PREDICTIONS[self.kind](out)).cpu().numpy()
 
 
 def _load_program(path: Path) -> torch.export.ExportedProgram:
@@ -214,7 +236,3 @@ def _check_outputs(program: torch.export.ExportedProgram, path: Path, kind: Kind
             f"{path} has one output, so there are no classes: use output='label probability' if it is the logit of a "
             "yes or no, output='raw' if it is a value"
         )
-
-
-def _are_probabilities(out: Tensor) -> bool:
-    return bool((out >= 0).all()) and bool(((out.sum(1) - 1).abs() < NEARLY).all())

@@ -78,22 +78,26 @@ class Reading:
         return cls(**plain | {"size": None if plain["size"] is None else Size(*plain["size"])})
 
     def normalise(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return images on the scale of the model."""
+        """Put images on the scale of the model, in place, and return them."""
         mean, std = self._constants(images.shape[1])
-        return ((images - mean) / std).astype(np.float32)
+        if mean is not None:
+            images -= mean
+        if std is not None:
+            images /= std
+        return images
 
     def picture(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return images as they were before `normalise`."""
         mean, std = self._constants(images.shape[1])
-        return (images * std + mean).astype(np.float32)
+        scaled = images if std is None else images * std
+        return scaled if mean is None else scaled + mean
 
-    def _constants(self, channels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and deviation of each channel, to broadcast against images."""
-        given = {"mean": self.mean or (0.0,), "std": self.std or (1.0,)}
-        for name, constants in given.items():
-            if len(constants) not in (1, channels):
+    def _constants(self, channels: int) -> list[NDArray[np.float32] | None]:
+        """Mean and deviation of each channel where they are given, to broadcast against images."""
+        for name, constants in (("mean", self.mean), ("std", self.std)):
+            if constants and len(constants) not in (1, channels):
                 raise ValueError(f"--{name} has {len(constants)} numbers for images of {counted(channels, 'channel')}")
-        return np.reshape(given["mean"], (-1, 1, 1)), np.reshape(given["std"], (-1, 1, 1))
+        return [np.asarray(each, np.float32).reshape(-1, 1, 1) if each else None for each in (self.mean, self.std)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,7 @@ class Task:
     Attributes:
         source: what the model is called on the command line.
         model: itself.
+        kind: name of its class; empty for a function.
         x: inputs to train on.
         valid: others, to select by.
         players: who is credited; None for the columns of a table, by their names.
@@ -58,6 +59,7 @@ class Task:
 
     source: str
     model: Any
+    kind: str
     x: Rows
     valid: Rows
     players: fw.Players | None
@@ -69,9 +71,19 @@ def check_folder(folder: Path, *, resume: bool, report: bool, force: bool) -> No
     """Raise an error if the folder is taken, before there is any work to lose."""
     if report:
         check_matplotlib("it: --no-report")
-    check_free(folder, [FILE], force=force)
+    check_free(folder, [FILE, *[REPORT] * (report or _has_own_report(folder))], force=force)
     if (folder / CHECKPOINTS).exists() and not (resume or force):
         raise FileExistsError(f"{folder} holds a fit that was stopped: go on with --resume, or start anew with --force")
+
+
+def _has_own_report(folder: Path) -> bool:
+    """Whether the fit that left its record in a folder also left a report; a report by others is not ours to remove."""
+    if not (folder / RECORD).exists():
+        return False
+    try:
+        return bool((Record.read(folder / RECORD).arguments or {}).get("report"))
+    except (ValueError, AttributeError):  # damaged, so it says nothing
+        return False
 
 
 def about_going_on(folder: Path) -> str:
@@ -123,9 +135,10 @@ def prepare_task(
         x, others = inputs.x, held_out.x
         notes.append(f"{counted(len(others), 'input')} of {valid.name} to select by")
     players, about = choose_players(inputs, reading, patch, segments)
+    kind = "" if isinstance(model, FunctionType) else type(model).__name__
     if reading.layout is not None and not isinstance(model, nn.Module):
         model = as_in_file(model, reading.layout)
-    return Task(name, model, x, others, players, reading, (*notes, about))
+    return Task(name, model, kind, x, others, players, reading, (*notes, about))
 
 
 def _with_columns_of(model: Any, reading: Reading) -> Reading:  # noqa: ANN401 - any model
@@ -196,7 +209,7 @@ def _read_map(path: Path) -> NDArray[Any]:
 
 def announce(task: Task, budget: fw.Budget) -> None:
     """Say what was read, and how long it will take."""
-    kind = "" if isinstance(task.model, FunctionType) else f" ({type(task.model).__name__})"
+    kind = f" ({task.kind})" if task.kind else ""
     console.print(Text(f"Explaining {task.source}{kind}", style="bold"), soft_wrap=True)
     print_notes(task.notes)
     limits = [counted(budget.steps, "step")] if budget.steps else []
@@ -247,11 +260,16 @@ def _fidelity_table(divergence: tuple[float, ...]) -> Table:
 def write_explainer(
     explainer: fw.FeatureExplainer, task: Task, folder: Path, *, arguments: Mapping[str, Any], report: bool
 ) -> str:
-    """Leave the explainer in the folder, with its record and perhaps a report; return where it is and what to do."""
-    record = Record(task.source, task.reading, task.notes, dict(arguments))
+    """Leave the explainer in the folder, with its record and perhaps a report; return where it is and what to do.
+
+    A report of the explainer that it takes the place of is removed.
+    """
+    record, outdated = Record(task.source, task.reading, task.notes, dict(arguments)), _has_own_report(folder)
     with written_whole(folder / RECORD) as path:
         record.write(path)
         explainer.save(folder)
+    if outdated:
+        (folder / REPORT).unlink(missing_ok=True)
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     if report:
         from fwshapley.explainer_report import write_report  # noqa: PLC0415 - not needed by any other command

@@ -85,11 +85,11 @@ class Coordinates(nn.Module):
     def forward(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch coordinates"]:
         """Coordinates of rows; those of a gap are 0, but for the one that tells it."""
         plain = len(self.numbers) == x.shape[1]
-        numbers = ((x if plain else x[:, self.numbers]) - self.mean) / self.scale
+        numbers = (((x if plain else x[:, self.numbers]) - self.mean) / self.scale).float()
         if plain and not self.gappy:
             return numbers
-        ones = [functional.one_hot(x[:, column].long(), count).to(x.dtype) for column, count in self.coded]
-        return torch.cat([numbers.nan_to_num(), *ones, x[:, self.gappy].isnan().to(x.dtype)], 1)
+        ones = [functional.one_hot(x[:, column].long(), count).float() for column, count in self.coded]
+        return torch.cat([numbers.nan_to_num(), *ones, x[:, self.gappy].isnan().float()], 1)
 
 
 class Rescale(nn.Module):
