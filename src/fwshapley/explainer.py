@@ -21,6 +21,7 @@ from fwshapley.checks import Array, as_tensor, check_choice, check_whole
 from fwshapley.choices import ObjectiveName, choose_objective, choose_total, choose_weightings
 from fwshapley.exact import Total
 from fwshapley.fitting import (
+    EXPLAINED_AT_ONCE,
     SURROGATE_SHARE,
     Fitted,
     MakeNetwork,
@@ -49,10 +50,12 @@ from fwshapley.inputs import (
 from fwshapley.interop import choose_targets, spread_over_inputs, to_shap
 from fwshapley.objective import Objective, SumConstraint, shift_to_total
 from fwshapley.players import Players, columns
+from fwshapley.refinement import refine
 from fwshapley.results import Attribution
 from fwshapley.saving import load_fitted, save_fitted
 from fwshapley.surrogate import Augment, Fidelity, Removal, check_removal, predict
 from fwshapley.training import Budget, History, Recipe
+from fwshapley.trust import ErrorModel, calibrate
 from fwshapley.version import __version__
 from fwshapley.weights import Kernel as KernelKind
 from fwshapley.weights import Semivalue
@@ -61,7 +64,6 @@ if TYPE_CHECKING:
     import shap
 
 DEFAULT_BUDGET = Budget(seconds=120)
-EXPLAINED_AT_ONCE = 256
 
 
 class FidelityWarning(UserWarning):
@@ -98,6 +100,7 @@ class FeatureExplainer:
     Attributes:
         histories: what training went through, by part: "surrogate", "explainer", "student".
         fidelity: how well the surrogate stands in for the model; None where it was not trained here.
+        error_model: how far off answers are likely to be, once `calibrate` has measured it.
         players: what is credited; the columns of a table are named once it is fitted.
 
     Example:
@@ -143,6 +146,7 @@ class FeatureExplainer:
         self.seed = check_whole("seed", seed, minimum=0)
         self.histories: dict[str, History] = {}
         self.fidelity: Fidelity | None = None
+        self.error_model: ErrorModel | None = None
         self._fitted: Fitted | None = None
         self._quick: Callable[[Tensor, Tensor], Tensor] | None = None
         self._example_shape: tuple[int, ...] = ()
@@ -253,7 +257,7 @@ class FeatureExplainer:
         objective, network, base = make()
         histories["explainer"] = fit_network(network, objective, masked, x, valid, seed=self.seed, plan=plan)
         network.requires_grad_(requires_grad=False)
-        self.players, self.histories, self.fidelity = players, histories, fidelity
+        self.players, self.histories, self.fidelity, self.error_model = players, histories, fidelity, None
         self._fitted, self._quick = Fitted(masked, network, objective, base, names, model, form), None
         self._example_shape = (2, *x.shape[1:])
 
@@ -286,6 +290,7 @@ class FeatureExplainer:
         outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
         total: Total | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
+        errors: bool = False,
     ) -> Attribution:
         """Explain inputs: one encoder and one decoder pass, however many weightings are asked for.
 
@@ -297,8 +302,12 @@ class FeatureExplainer:
             total: "raw" for the semivalue itself; "efficient" shifts it to sum to v(everyone) - v(nobody). "auto" is
                 raw where it is known; the kernel objective knows efficient values only.
             batch_size: inputs at once.
+            errors: whether to say how far off values are likely to be, in `expected_error`, for one pass of the
+                surrogate more; `calibrate` comes first.
         """
         fitted = self._require_fitted()
+        if errors and self.error_model is None:
+            raise ValueError("expected errors are not known yet: call calibrate(x_valid) first")
         inputs = as_inputs(x, form=fitted.form)
         players = self._known_players(inputs, fitted.form)
         if inputs.device.type == "cpu":
@@ -319,7 +328,7 @@ class FeatureExplainer:
         if len(parts) > 1:
             parts = [(torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts]))]
         values, explained = parts[0]
-        return Attribution(
+        attribution = Attribution(
             values=values[0] if weights is None or isinstance(weights, Semivalue) else values,
             base_values=fitted.base.expand(len(inputs), -1) if everything else fitted.base[explained],
             outputs=explained,
@@ -330,6 +339,50 @@ class FeatureExplainer:
             output_names=fitted.output_names,
             provenance=self.provenance,
         )
+        return self.error_model.expect(self, attribution) if errors and self.error_model else attribution
+
+    def refine(
+        self,
+        x: Array,
+        *,
+        calls: int = 256,
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+        seed: int | torch.Generator = 0,
+        progress: bool = True,
+    ) -> Attribution:
+        """Mend answers by sampled coalitions: raw values without bias, with standard errors in `stderr`.
+
+        Args:
+            x: a batch of inputs.
+            calls: evaluations of the surrogate for each input; they serve all outputs and weightings.
+            weights: a semivalue or a list of them; by default Shapley, or the one that was learnt.
+            outputs: as `explain` takes them.
+            seed: whole number, or a generator on the explainer's device.
+            progress: whether to show a progress bar.
+        """
+        return refine(self, x, calls=calls, weights=weights, outputs=outputs, seed=seed, progress=progress)
+
+    def calibrate(
+        self,
+        x: Array,
+        *,
+        calls: int = 256,
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        seed: int | torch.Generator = 0,
+        progress: bool = True,
+    ) -> ErrorModel:
+        """Measure how far off answers are, so that `explain(..., errors=True)` can say it of new inputs.
+
+        Args:
+            x: some dozens of inputs that it was not trained on; half of them judge.
+            calls: of each of two runs of `refine` that answers are held against.
+            weights: a semivalue or a list of them; by default Shapley, or the one that was learnt.
+            seed: whole number, or a generator on the explainer's device.
+            progress: whether to show progress bars.
+        """
+        self.error_model = calibrate(self, x, calls=calls, weights=weights, seed=seed, progress=progress)
+        return self.error_model
 
     def _explain_batch(
         self,
@@ -453,7 +506,7 @@ class FeatureExplainer:
         plan = Plan(budget, Recipe(batch_size, learning_rate, compiled=compiled), 2, augment, None, False, progress)
         history = fit_student(student, fitted.network, x, valid, device=self.device, seed=self.seed, plan=plan)
         taught = copy.copy(self)
-        taught.network, taught._quick = network, None  # noqa: SLF001 - its own kind
+        taught.network, taught._quick, taught.error_model = network, None, None  # noqa: SLF001 - its own kind
         taught._arguments = self._arguments | {"network": network}  # noqa: SLF001 - its own kind
         taught.histories = self.histories | {"student": history}
         taught._fitted = replace(fitted, network=student.requires_grad_(requires_grad=False))  # noqa: SLF001 - its own kind
@@ -468,6 +521,7 @@ class FeatureExplainer:
             "seed": self.seed,
             "histories": {name: asdict(each) for name, each in self.histories.items()},
             "fidelity": None if self.fidelity is None else asdict(self.fidelity),
+            "errors": None if self.error_model is None else self.error_model.facts(),
         }
         assert self.players is not None  # noqa: S101 - known since the fit
         save_fitted(Path(folder), fitted, self.players, facts)
@@ -503,6 +557,7 @@ class FeatureExplainer:
         loaded.output_names = fitted.output_names
         loaded.histories = {name: History.from_facts(each) for name, each in facts["histories"].items()}
         loaded.fidelity = None if facts["fidelity"] is None else Fidelity.from_facts(facts["fidelity"])
+        loaded.error_model = None if facts["errors"] is None else ErrorModel.from_facts(facts["errors"])
         loaded._arguments |= {
             "network": loaded.network,
             "surrogate": loaded.surrogate,

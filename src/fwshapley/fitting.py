@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, Protocol, cast, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fwshapley.blackbox import BlackBox
+from fwshapley.checks import Array
 from fwshapley.forms import Form
 from fwshapley.games.masking import KINDS, MaskedModel, Output
 from fwshapley.networks.cnn import SmallCNN
@@ -22,6 +23,7 @@ from fwshapley.networks.mlp import ColumnKinds, TableNetwork
 from fwshapley.networks.unet import UNet
 from fwshapley.objective import Objective
 from fwshapley.players import Players
+from fwshapley.results import Attribution
 from fwshapley.storage import digest
 from fwshapley.surrogate import (
     Augment,
@@ -36,6 +38,7 @@ from fwshapley.surrogate import (
     train_surrogate,
 )
 from fwshapley.training import Batch, Budget, History, Recipe, Shard, own_randomness, train
+from fwshapley.weights import Semivalue
 
 NetworkName = Literal["auto", "unet", "slim"]
 MakeNetwork = Callable[[int], nn.Module]
@@ -45,6 +48,7 @@ UNET_WIDTHS: Mapping[NetworkName, int] = {"unet": 64, "slim": 32}
 SURROGATE_SHARE, SURROGATE_BATCHES = 0.3, 4
 VALIDATION_INPUTS, VALIDATION_MASKS = 512, 32
 UNIT_ROWS = 1024
+EXPLAINED_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,23 @@ class Fitted:
         out = self.network(x).float()
         with torch.autocast(x.device.type, enabled=False):
             return self.objective.contract(out, mixtures)
+
+
+@runtime_checkable
+class FittedExplainer(Protocol):
+    """An explainer, as what builds on its answers needs it."""
+
+    def explain(
+        self,
+        x: Array,
+        *,
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+    ) -> Attribution:
+        """Explain inputs."""
+        ...
+
+    def _require_fitted(self) -> Fitted: ...
 
 
 def needs_training(surrogate: nn.Module | Literal["auto"] | None) -> bool:

@@ -19,7 +19,8 @@ from fwshapley.baselines.sampling import kernel_shap, least_squares, multilinear
 from fwshapley.baselines.simple import class_mean, random
 from fwshapley.checks import Array, check_choice, check_whole
 from fwshapley.choices import choose_weightings
-from fwshapley.explainer import EXPLAINED_AT_ONCE, FeatureExplainer
+from fwshapley.explainer import FeatureExplainer
+from fwshapley.fitting import EXPLAINED_AT_ONCE
 from fwshapley.games.masking import KINDS
 from fwshapley.progress import ProgressBar
 from fwshapley.results import Attribution
