@@ -2,6 +2,7 @@
 
 from fwshapley.games.game import AnyGame, CheckedGame, FunctionGame, Game, as_game
 from fwshapley.games.neighbours import NeighbourGame
+from fwshapley.games.retraining import RetrainingGame, RetrainingUtility
 from fwshapley.games.synthetic import Additive, Airport, Glove, KnownGame, Pairwise, Random, Unanimity, Voting
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "NeighbourGame",
     "Pairwise",
     "Random",
+    "RetrainingGame",
+    "RetrainingUtility",
     "Unanimity",
     "Voting",
     "as_game",

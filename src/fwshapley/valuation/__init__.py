@@ -5,12 +5,14 @@ from fwshapley.valuation.detection import Detection, detection_curve, measure_de
 from fwshapley.valuation.neighbours import KNNValuator, value_neighbours
 from fwshapley.valuation.noise import Flipped, flip_labels
 from fwshapley.valuation.result import Valuation
+from fwshapley.valuation.retraining import RetrainingValuator
 
 __all__ = [
     "Curve",
     "Detection",
     "Flipped",
     "KNNValuator",
+    "RetrainingValuator",
     "Valuation",
     "addition_curve",
     "detection_curve",
