@@ -19,6 +19,7 @@ LAYERS = [
     ("blackbox", "objective", "surrogate", "results"),
     ("choices", "fitting", "inputs", "interop"),
     ("saving",),
+    ("refinement", "trust"),
     ("explainer", "valuation"),
     ("metrics",),
     ("report",),
@@ -32,7 +33,7 @@ LAYERS = [
 """Modules and folders of the package: each imports from its own layer and those above it in this list alone."""
 
 PEERS = {"captum", "pydvl", "shap", "shapiq", "sklearn"}
-WRAPPED = {"captum": {"baselines"}, "shap": {"explainer", "interop"}}
+WRAPPED = {"captum": {"baselines"}, "shap": {"explainer", "interop"}, "sklearn": {"games"}}
 """Parts that wrap a peer; they import it where it is needed, or for types alone."""
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -4,14 +4,16 @@ from fwshapley import baselines, games
 from fwshapley.baselines import baseline
 from fwshapley.choosing import ChosenWeights, choose_weights
 from fwshapley.exact import exact_values, exact_wls_values
-from fwshapley.explainer import FeatureExplainer, load
+from fwshapley.explainer import FeatureExplainer, FidelityWarning, load
 from fwshapley.explainer_report import write_report
+from fwshapley.games import RetrainingUtility
 from fwshapley.montecarlo import Estimate, least_squares_values, multilinear_values, permutation_values
 from fwshapley.players import Players, columns, grid, groups, segments
 from fwshapley.results import Attribution
 from fwshapley.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
 from fwshapley.training import Budget, Recipe
-from fwshapley.valuation import KNNValuator, Valuation, value_neighbours
+from fwshapley.trust import ErrorModel
+from fwshapley.valuation import KNNValuator, RetrainingValuator, Valuation, value_neighbours
 from fwshapley.version import __version__
 from fwshapley.weights import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 
@@ -23,12 +25,16 @@ __all__ = [
     "Budget",
     "Cardinality",
     "ChosenWeights",
+    "ErrorModel",
     "Estimate",
     "FeatureExplainer",
+    "FidelityWarning",
     "KNNValuator",
     "LeaveOneOut",
     "Players",
     "Recipe",
+    "RetrainingUtility",
+    "RetrainingValuator",
     "Semivalue",
     "Shapley",
     "Surrogate",
