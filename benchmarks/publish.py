@@ -32,6 +32,8 @@ LABELS = (
     "shapiq permutations",
 )
 
+MANY_INPUTS = 1000
+REFINED = "128"
 CURVES = (
     "inclusion, second surrogate",
     "exclusion, second surrogate",
@@ -66,9 +68,9 @@ Made from `benchmarks/results/*.json` by `python benchmarks/publish.py`; a test 
 ## Learned values against long-run references: CIFAR-10
 
 A ResNet-18 ({accuracies} accurate, retrained with surrogates and references for each sitting at the GPU; 40 epochs, 24
-for "uneven") and 256 players of 2 x 2 pixels. Pearson correlation over players with references of {calls:,} game calls, for the
-predicted class, mean over {images} test images; the ceiling is what the agreement of the references' halves allows. One
-network is trained for all weightings, for the GPU time named; one seed.
+for "uneven") and 256 players of 2 x 2 pixels. Pearson correlation over players with references of {calls:,} game calls,
+for the predicted class, mean over {images} test images; the ceiling is what the agreement of the references' halves
+allows. One network is trained for all weightings, for the GPU time named; one seed.
 
 {cifar}
 
@@ -78,8 +80,8 @@ network is trained for all weightings, for the GPU time named; one seed.
 3); it was held against references in bf16, whose rounding is as large as what one player adds to a large coalition, so
 that beta above 1 is left out. Large beta is where this network fails: the class is nearly certain once most of the
 image is seen, little is left to explain, and that little is not learnt. Log odds, which do not saturate, do not help.
-"FastSHAP" is the kernel objective for Shapley values with the paper's UNet. "Class mean" explains every image by the mean
-explanation of its class.
+"FastSHAP" is the kernel objective for Shapley values with the paper's UNet. "Class mean" explains every image by the
+mean explanation of its class.
 
 Areas under the inclusion curve (higher is better) and the exclusion curve (lower is better) on 1000 test images. The
 second surrogate has another seed and initialisation and was never shown to an explainer; the zero-masked model has
@@ -117,6 +119,41 @@ All classes under nine weightings, over one forward pass of the ResNet-18 that i
 {student}
 
 {speed_provenance}
+
+## A thousand explanations: beside shap and captum
+
+Shapley values of the predicted class, on inputs that were not trained on. Every method that asks about coalitions asks
+the same surrogate, with its own default number of calls; correlation over players with references of {peers_calls:,}
+calls on {peers_inputs} inputs (in brackets the relative error, nRMSE), and seconds for {peers_many:,} inputs; "~" is
+extrapolated from fewer. Mean over seeds: {peers_seeds}. Ours was trained for {peers_seconds} s, surrogate included, and
+explains all classes and weightings in that time. `refine` saves calls, which here cost next to nothing; its own sums
+take the time. Gradient methods ask the network itself, so they answer another question. For trees alone, shap's
+TreeExplainer is exact and fast, for yet another game.
+
+{peers}
+
+![Correlation against time](figures/peers.png)
+
+{sanity}
+
+{peers_provenance}
+
+## Refining an explanation by sampled coalitions
+
+Relative error (nRMSE, all outputs) of Shapley values on inputs that were not trained on: the network alone; `refine`
+with {refined} calls an input; and how many times more calls other methods need for that error. Mean and standard
+deviation over {refinement_seeds} seeds; references are enumerated for 16 players, long least-squares runs otherwise.
+"Within two standard errors": share of refined values. "Errors foreseen": rank correlation of expected and measured
+errors over held-out inputs and outputs (`calibrate`), and over inputs alone for the output that is most likely.
+
+{refinement}
+
+![Error against calls](figures/refinement.png)
+
+The last column is the weak one: which outputs of an input are uncertain is easily foreseen, which inputs are uncertain
+in their most likely output much less so.
+
+{refinement_provenance}
 
 ## Wrong labels: nearest-neighbour values
 
@@ -253,8 +290,11 @@ def curves_table(agreement: dict[str, Any]) -> str:
             if name in found["curves"]["areas"]:
                 areas, skills = found["curves"]["areas"][name], found["curves"]["skill"][name]
                 rows.append([f"{run}: {name}", *(with_skill(areas[key], skills.get(key)) for key in CURVES)])
-    some = next(iter(agreement["runs"].values()))["curves"]["random"]
-    rows.append(["random order", *(f"{some[key]:.3f}" for key in CURVES)])
+    sittings: dict[tuple[float, ...], list[str]] = {}
+    for run, found in agreement["runs"].items():
+        sittings.setdefault(tuple(found["curves"]["random"][key] for key in CURVES), []).append(run)
+    for areas, runs in sittings.items():
+        rows.append([f"random order, beside {' and '.join(runs)}", *(f"{area:.3f}" for area in areas)])
     return table(["", *(key.replace("inclusion", "incl.").replace("exclusion", "excl.") for key in CURVES)], rows)
 
 
@@ -283,6 +323,80 @@ def speed_table(documents: list[dict[str, Any]]) -> str:
                 [f"{where}, {row['batch']} image{'s' * (row['batch'] > 1)}{', compiled' * row['compiled']}", *cells]
             )
     return table(["", "forward pass", "explanation", "slim student"], rows)
+
+
+def refinement_table(found: dict[str, Any]) -> str:
+    """What refinement gains, by game, for Shapley values."""
+    rows = []
+    for game, results in found.items():
+        ratios = [
+            results["calls ratio"][method].get("Shapley", {}).get(REFINED)
+            for method in ("without the network", "least squares", "shap KernelExplainer")
+        ]
+        calibrated = results["calibration"]["Shapley"]
+        rows.append(
+            [
+                game,
+                spread(results["network"]["Shapley"]),
+                spread(results["error"]["refine"][REFINED]["Shapley"]),
+                *("beyond 4096 calls" if ratio is None else spread(ratio, digits=1) for ratio in ratios),
+                f"{results['coverage of two standard errors'][REFINED][0]:.0%}",
+                spread(calibrated["spearman"]),
+                spread(calibrated["spearman_top"]),
+            ]
+        )
+    header = [
+        "network alone",
+        f"refined, {REFINED} calls",
+        "calls without the network",
+        "least squares",
+        "KernelSHAP (shap)",
+    ]
+    return table(["", *header, "within two standard errors", "errors foreseen", "by inputs alone"], rows)
+
+
+def spread(pair: list[float], digits: int = 2) -> str:
+    """Mean and standard deviation."""
+    return f"{pair[0]:.{digits}f} ± {pair[1]:.{digits}f}"
+
+
+def peers_table(found: dict[str, Any]) -> str:
+    """Agreement and time of each method, by case."""
+    cases = found["tables"]
+    methods = dict.fromkeys(method for rows in cases.values() for method in rows if method != "ceiling")
+    rows = [
+        [method, *(cell for found_here in cases.values() for cell in peers_cells(found_here.get(method)))]
+        for method in methods
+    ]
+    ceilings = [cell for rows in cases.values() for cell in (f"{rows['ceiling']['pearson']['mean']:.3f}", "")]
+    header = [f"{case}: {what}" for case in cases for what in ("correlation", "time")]
+    return table(["", *header], [*rows, ["ceiling of the references", *ceilings]])
+
+
+def peers_cells(row: dict[str, Any] | None) -> list[str]:
+    """Correlation with its spread and error; time, marked where it was extrapolated."""
+    if row is None:
+        return ["", ""]
+    deviation = row["pearson"]["deviation"]
+    varied = f" ± {deviation:.3f}" if deviation else ""
+    agreed = f"{row['pearson']['mean']:.3f}{varied} ({row['nrmse']['mean']:.2f})"
+    about = "" if row["measured"]["mean"] >= MANY_INPUTS else "~"
+    return [agreed, f"{about}{row['seconds']['mean']:.3g} s"]
+
+
+def sanity_text(found: dict[str, Any]) -> str:
+    """What the sanity run found."""
+    told = []
+    for name, runs in found["sanity"].items():
+        skills = [run["skill"] for run in runs]
+        known = ", ".join("not defined" if skill is None else f"{skill:.2f}" for skill in skills)
+        warned = f"{sum(run['report warns'] for run in runs)} of {len(runs)} reports warn"
+        told.append(f"with {name} the skill is {known}, and {warned}")
+    return (
+        "A sanity run: gradient boosting on breast cancer, judged by the labels of held-out inputs. "
+        f"By seed, {'; '.join(told)}. Skill is not defined where even the order of long sampling is no better than a "
+        "random one."
+    )
 
 
 def noise_table(found: dict[str, Any]) -> str:
@@ -526,10 +640,23 @@ def results_page() -> str:
         for row in found["sampling"]
     ]
     weights = found["weights"]
+    peers, refined = load("peers"), load("refinement")
     noise, valued = load("label_noise"), load("valuation_speed")
     on_gpu = [load(path.stem) for path in RESULTS.glob("valuation_speed_gpu.json")]
     valuation = valued["results"] | {"gpu": [row for each in on_gpu for row in gpu_rows(each)]}
     return RESULTS_PAGE.format(
+        refined=REFINED,
+        refinement=refinement_table(refined["results"]),
+        refinement_seeds=len(refined["seeds"]),
+        refinement_provenance=provenance(refined),
+        peers=peers_table(peers["results"]),
+        peers_calls=peers["results"]["calls"],
+        peers_inputs=peers["results"]["inputs"],
+        peers_many=peers["results"]["many"],
+        peers_seconds=peers["results"]["seconds"],
+        peers_seeds=len(peers["seeds"]),
+        sanity=sanity_text(peers["results"]),
+        peers_provenance=provenance(peers),
         noise_points=noise["results"]["points"],
         noise_references=noise["results"]["references"],
         noise_k=noise["results"]["k"],
