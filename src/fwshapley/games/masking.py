@@ -77,11 +77,9 @@ class MaskedModel:
 
 
 @dataclass(frozen=True, eq=False)
-class PredictionGame:
-    """The game of one input, for `exact_values` and the Monte Carlo estimators."""
-
+class _GameOfInputs:
     masked: MaskedModel
-    x: Float[Tensor, "1 ..."]
+    x: Float[Tensor, "inputs ..."]
 
     @property
     def n_players(self) -> int:
@@ -93,13 +91,18 @@ class PredictionGame:
         """Where coalitions are to be made."""
         return self.masked.device
 
+
+@dataclass(frozen=True, eq=False)
+class PredictionGame(_GameOfInputs):
+    """The game of one input, for `exact_values` and the Monte Carlo estimators."""
+
     def __call__(self, coalitions: Coalitions, /) -> Float[Tensor, "coalitions outputs"]:
         """Worth of each coalition."""
         return self.masked(self.x, coalitions[None])[0]
 
 
 @dataclass(frozen=True, eq=False)
-class ManyPredictionsGame:
+class ManyPredictionsGame(_GameOfInputs):
     """The games of several inputs as one with an output for each: their coalitions are the same.
 
     Attributes:
@@ -108,19 +111,7 @@ class ManyPredictionsGame:
         outputs: numbers of the outputs of each that count.
     """
 
-    masked: MaskedModel
-    x: Float[Tensor, "inputs ..."]
     outputs: Int[Tensor, "inputs outputs"]
-
-    @property
-    def n_players(self) -> int:
-        """Number of players."""
-        return self.masked.n_players
-
-    @property
-    def device(self) -> torch.device:
-        """Where coalitions are to be made."""
-        return self.masked.device
 
     def __call__(self, coalitions: Coalitions, /) -> Float[Tensor, "coalitions worths"]:
         """Worth of each coalition, of the first input's outputs, then of the second's."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, get_args
+from typing import Self, get_args
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fwshapley.checks import Array, check_choice, check_real, check_whole
 from fwshapley.games.neighbours import Ties, Utility
@@ -15,6 +14,7 @@ from fwshapley.inputs import choose_device
 from fwshapley.progress import ProgressBar
 from fwshapley.valuation.distances import MOST_DIRECT, Metric, place
 from fwshapley.valuation.inputs import check_labels, check_points
+from fwshapley.valuation.manners import Valuator
 from fwshapley.valuation.result import OTHER_POINTS, Valuation, from_sums
 from fwshapley.valuation.shards import Game, Sums, add_up, cut, make_shards
 from fwshapley.version import __version__
@@ -124,7 +124,7 @@ def value_neighbours(
     )
 
 
-class KNNValuator:
+class KNNValuator(Valuator):
     """Values of training points for a K-nearest-neighbour classifier, in scikit-learn's manners.
 
     Arguments are those of `value_neighbours`.
@@ -136,8 +136,6 @@ class KNNValuator:
     Example:
         >>> KNNValuator(k=5, weights=Beta(alpha=4, beta=1)).fit(x, y, reference=(x_valid, y_valid)).result_.suspects(20)
     """
-
-    result_: Valuation
 
     def __init__(
         self,
@@ -160,28 +158,6 @@ class KNNValuator:
         x_reference, y_reference = (None, None) if reference is None else _check_pair(reference)
         self.result_ = value_neighbours(x, y, x_reference, y_reference, **self.get_params())
         return self
-
-    def get_params(self, *, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments it was made with, as scikit-learn's `clone` asks for them."""
-        del deep  # none of them has arguments of its own
-        return {name: value for name, value in vars(self).items() if not name.endswith("_")}
-
-    def set_params(self, **changes: Any) -> Self:  # noqa: ANN401 - of any argument
-        """Change some arguments."""
-        unknown = changes.keys() - self.get_params().keys()
-        if unknown:
-            raise ValueError(
-                f"there is no {', '.join(sorted(unknown))} to set; there are {', '.join(self.get_params())}"
-            )
-        vars(self).update(changes)
-        return self
-
-    @property
-    def values_(self) -> Tensor:
-        """Values of the points."""
-        if not hasattr(self, "result_"):
-            raise RuntimeError("nothing has been valued yet: call fit(x, y) first")
-        return self.result_.values
 
 
 def _check_pair(reference: object) -> tuple[Array, Array]:

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, get_args
 
-from torch import Tensor, nn
+from torch import nn
 
 from fwshapley.checks import Array, check_choice, check_real, check_whole
 from fwshapley.games.retraining import RetrainingUtility, Score, is_regressor
 from fwshapley.storage import digest
 from fwshapley.valuation.gradient import TorchScore
+from fwshapley.valuation.manners import Valuator
 from fwshapley.valuation.methods import Method, check_weights, make_estimator, make_passes
 from fwshapley.valuation.points import Points, check_data
 from fwshapley.valuation.replay import regress
@@ -30,7 +31,7 @@ USUAL_FITS = 50
 """Fits per point, or passes of "gradient", where no budget is given."""
 
 
-class RetrainingValuator:
+class RetrainingValuator(Valuator):
     """Values of training points for any model, by fitting it to many coalitions of them.
 
     For a nearest-neighbour model there is `KNNValuator`, which is exact and takes no fits.
@@ -73,7 +74,7 @@ class RetrainingValuator:
         >>> valuator.fit(x, y, reference=(x_valid, y_valid)).result_.suspects(20)
     """
 
-    result_: Valuation
+    how_to_fit = "fit(x, y, reference=...)"
 
     def __init__(
         self,
@@ -136,28 +137,6 @@ class RetrainingValuator:
         estimator = make_estimator(game, self.method, weights, tolerance=self.tolerance, seed=self.seed)
         tolerance = estimator.tolerance if isinstance(estimator, Rounds) else 0.0
         return work(estimator, spent=1, target_error=self.target_error, **options), tolerance
-
-    def get_params(self, *, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments it was made with, as scikit-learn's `clone` asks for them."""
-        del deep  # those of the model are its own affair
-        return {name: value for name, value in vars(self).items() if not name.endswith("_")}
-
-    def set_params(self, **changes: Any) -> Self:  # noqa: ANN401 - of any argument
-        """Change some arguments."""
-        unknown = changes.keys() - self.get_params().keys()
-        if unknown:
-            raise ValueError(
-                f"there is no {', '.join(sorted(unknown))} to set; there are {', '.join(self.get_params())}"
-            )
-        vars(self).update(changes)
-        return self
-
-    @property
-    def values_(self) -> Tensor:
-        """Values of the points."""
-        if not hasattr(self, "result_"):
-            raise RuntimeError("nothing has been valued yet: call fit(x, y, reference=...) first")
-        return self.result_.values
 
 
 def _check_arguments(asked: RetrainingValuator) -> Semivalue:
