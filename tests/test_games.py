@@ -93,7 +93,9 @@ def test_a_game_may_use_its_masks_as_scratch() -> None:
     assert torch.equal(coalitions, before)
 
 
-@pytest.mark.parametrize("returned", [None, "worth", object(), [[1.0], [1.0, 2.0]]], ids=["nothing", "text", "object", "ragged"])
+@pytest.mark.parametrize(
+    "returned", [None, "worth", object(), [[1.0], [1.0, 2.0]]], ids=["nothing", "text", "object", "ragged"]
+)
 @pytest.mark.usefixtures("unchecked")
 def test_what_is_no_array_of_numbers_is_rejected(returned: object) -> None:
     game: Any = lambda _: returned  # noqa: E731 - a game in one line
