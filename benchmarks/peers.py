@@ -186,7 +186,7 @@ def methods(case: Case, seed: int) -> dict[str, tuple[Explain, bool]]:
     }
     if case.gradients:
         found |= {
-            "captum IntegratedGradients": (by_baseline(explainer, "integrated gradients", start=0), True),
+            "captum IntegratedGradients": (by_baseline(explainer, "integrated gradients"), True),
             "captum Saliency": (by_baseline(explainer, "saliency"), True),
             "captum GradCAM": (by_baseline(explainer, "gradcam"), True),
         }

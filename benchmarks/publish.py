@@ -127,7 +127,8 @@ the same surrogate, with its own default number of calls; correlation over playe
 calls on {peers_inputs} inputs (in brackets the relative error, nRMSE), and seconds for {peers_many:,} inputs; "~" is
 extrapolated from fewer. Mean over seeds: {peers_seeds}. Ours was trained for {peers_seconds} s, surrogate included, and
 explains all classes and weightings in that time. `refine` saves calls, which here cost next to nothing; its own sums
-take the time. Gradient methods ask the network itself, so they answer another question. For trees alone, shap's
+take the time. Gradient methods ask the network itself, so they answer another question; integrated gradients start
+where the surrogate hides pixels, which is out of range and not the best place for them. For trees alone, shap's
 TreeExplainer is exact and fast, for yet another game.
 
 {peers}
@@ -143,6 +144,8 @@ TreeExplainer is exact and fast, for yet another game.
 Relative error (nRMSE, all outputs) of Shapley values on inputs that were not trained on: the network alone; `refine`
 with {refined} calls an input; and how many times more calls other methods need for that error. Mean and standard
 deviation over {refinement_seeds} seeds; references are enumerated for 16 players, long least-squares runs otherwise.
+Preliminary: other work shared the cores, so that the networks are little trained; and each run of `refine` estimated
+three weightings from the same calls, where the script by now also takes one at a time.
 "Within two standard errors": share of refined values. "Errors foreseen": rank correlation of expected and measured
 errors over held-out inputs and outputs (`calibrate`), and over inputs alone for the output that is most likely.
 
