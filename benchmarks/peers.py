@@ -9,7 +9,7 @@ can; ours always explains all classes. Slow methods explain a few inputs, and th
 A sanity run follows: gradient boosting is trained on shuffled labels, and judged by the labels of held-out inputs,
 which it cannot know. No order of its features can have skill, and the report must say so.
 
-    python benchmarks/peers.py                # about ten minutes on two cores, which must be free
+    python benchmarks/peers.py                # about a quarter of an hour on two cores, which must be free
     python benchmarks/peers.py --smoke --out build --figures build
 """
 
@@ -186,7 +186,7 @@ def methods(case: Case, seed: int) -> dict[str, tuple[Explain, bool]]:
     }
     if case.gradients:
         found |= {
-            "captum IntegratedGradients": (by_baseline(explainer, "integrated gradients"), True),
+            "captum IntegratedGradients": (by_baseline(explainer, "integrated gradients", start=0), True),
             "captum Saliency": (by_baseline(explainer, "saliency"), True),
             "captum GradCAM": (by_baseline(explainer, "gradcam"), True),
         }
@@ -287,10 +287,10 @@ def draw(tables: Mapping[str, Mapping[str, Any]]) -> Any:  # noqa: ANN401 - matp
     """Correlation with the reference against the time to explain a thousand inputs."""
     figure = new_figure(width=11, height=4)
     for axes, (case, rows) in zip(figure.subplots(1, len(tables)), tables.items(), strict=True):
-        for (name, row), colour in zip(
-            [(name, row) for name, row in rows.items() if "seconds" in row], COLOURS * 2, strict=False
-        ):
-            axes.plot(row["seconds"]["mean"], row["pearson"]["mean"], "o", color=colour, label=name)
+        timed = [(name, row) for name, row in rows.items() if "seconds" in row]
+        styles = [(colour, marker) for marker in "o^" for colour in COLOURS]
+        for (name, row), (colour, marker) in zip(timed, styles, strict=False):
+            axes.plot(row["seconds"]["mean"], row["pearson"]["mean"], marker, color=colour, label=name)
         axes.axhline(rows["ceiling"]["pearson"]["mean"], color="grey", linestyle="--", linewidth=0.8)
         axes.set_xscale("log")
         axes.set_title(case, fontsize="medium")

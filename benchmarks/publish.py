@@ -128,8 +128,7 @@ calls on {peers_inputs} inputs (in brackets the relative error, nRMSE), and seco
 extrapolated from fewer. Mean over seeds: {peers_seeds}. Ours was trained for {peers_seconds} s, surrogate included, and
 explains all classes and weightings in that time. `refine` saves calls, which here cost next to nothing; its own sums
 take the time. Gradient methods ask the network itself, so they answer another question; integrated gradients start
-where the surrogate hides pixels, which is out of range and not the best place for them. For trees alone, shap's
-TreeExplainer is exact and fast, for yet another game.
+from a blank image. For trees alone, shap's TreeExplainer is exact and fast, for yet another game.
 
 {peers}
 
@@ -144,8 +143,7 @@ TreeExplainer is exact and fast, for yet another game.
 Relative error (nRMSE, all outputs) of Shapley values on inputs that were not trained on: the network alone; `refine`
 with {refined} calls an input; and how many times more calls other methods need for that error. Mean and standard
 deviation over {refinement_seeds} seeds; references are enumerated for 16 players, long least-squares runs otherwise.
-Preliminary: other work shared the cores, so that the networks are little trained; and each run of `refine` estimated
-three weightings from the same calls, where the script by now also takes one at a time.
+"Three at once" is `refine` for three weightings that share the calls.
 "Within two standard errors": share of refined values. "Errors foreseen": rank correlation of expected and measured
 errors over held-out inputs and outputs (`calibrate`), and over inputs alone for the output that is most likely.
 
@@ -332,17 +330,19 @@ def refinement_table(found: dict[str, Any]) -> str:
     """What refinement gains, by game, for Shapley values."""
     rows = []
     for game, results in found.items():
-        ratios = [
-            results["calls ratio"][method].get("Shapley", {}).get(REFINED)
-            for method in ("without the network", "least squares", "shap KernelExplainer")
-        ]
+        others = ("refine, three at once", "without the network", "least squares", "shap KernelExplainer")
+        ratios = [results["calls ratio"].get(method, {}).get("Shapley", {}).get(REFINED) for method in others]
+        most = [max(map(int, results["error"][method])) for method in others]
         calibrated = results["calibration"]["Shapley"]
         rows.append(
             [
                 game,
                 spread(results["network"]["Shapley"]),
                 spread(results["error"]["refine"][REFINED]["Shapley"]),
-                *("beyond 4096 calls" if ratio is None else spread(ratio, digits=1) for ratio in ratios),
+                *(
+                    f"beyond {calls} calls" if ratio is None else spread(ratio, digits=1)
+                    for ratio, calls in zip(ratios, most, strict=True)
+                ),
                 f"{results['coverage of two standard errors'][REFINED][0]:.0%}",
                 spread(calibrated["spearman"]),
                 spread(calibrated["spearman_top"]),
@@ -351,7 +351,8 @@ def refinement_table(found: dict[str, Any]) -> str:
     header = [
         "network alone",
         f"refined, {REFINED} calls",
-        "calls without the network",
+        "calls three at once",
+        "without the network",
         "least squares",
         "KernelSHAP (shap)",
     ]

@@ -295,7 +295,7 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
         row[0].set_ylabel("nRMSE")
     for axes in panels[-1]:
         axes.set_xlabel("calls of the surrogate per input")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
