@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
-import io
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 from torch.nn import functional
@@ -40,15 +37,14 @@ class Images(NamedTuple):
 
 
 def load(path: Path, device: torch.device) -> Images:
-    """Read an npz file of arrays, or of labels and mosaics of encoded images."""
-    packed = np.load(path, allow_pickle=False)
-    arrays = []
-    for split in ("train", "test"):
-        arrays += [
-            _standardise(torch.from_numpy(pixels(packed, split)).to(device)),
-            torch.from_numpy(packed[f"y_{split}"]).to(device).long(),
-        ]
-    return Images(*arrays)
+    """Read CIFAR-10 from a folder of its files or from a packed npz file."""
+    train, test = fw.datasets.load("cifar10", path), fw.datasets.load("cifar10", path, split="test")
+    return Images(
+        _standardise(train.images.to(device)),
+        train.labels.to(device),
+        _standardise(test.images.to(device)),
+        test.labels.to(device),
+    )
 
 
 def stripes(count: int, device: torch.device) -> Images:
@@ -270,21 +266,6 @@ def references(
     return torch.stack(estimates).unflatten(2, (len(x), -1)).transpose(1, 2).float()
 
 
-def _standardise(x: Tensor) -> Tensor:
-    mean, deviation = torch.tensor(MEAN, device=x.device), torch.tensor(DEVIATION, device=x.device)
-    return ((x.float() / 255 - mean) / deviation).permute(0, 3, 1, 2)  # channels last in memory
-
-
-def pixels(packed: np.lib.npyio.NpzFile, split: str) -> np.ndarray:
-    """Images of a split as bytes, whether the file holds arrays or mosaics of encoded images."""
-    if f"x_{split}" in packed:
-        return packed[f"x_{split}"]
-    from PIL import Image  # noqa: PLC0415 - only packed files need it
-
-    Image.MAX_IMAGE_PIXELS = None  # mosaics are large on purpose
-    blob, offsets, tiles = packed[f"blob_{split}"], packed[f"offsets_{split}"], []
-    for start, end in itertools.pairwise(offsets):
-        mosaic = np.asarray(Image.open(io.BytesIO(blob[start:end].tobytes())).convert("RGB"))
-        rows, cells = mosaic.shape[0] // SIDE, mosaic.shape[1] // SIDE
-        tiles.append(mosaic.reshape(rows, SIDE, cells, SIDE, 3).transpose(0, 2, 1, 3, 4).reshape(-1, SIDE, SIDE, 3))
-    return np.concatenate(tiles)[: len(packed[f"y_{split}"])]
+def _standardise(x: UInt8[Tensor, "images 3 32 32"]) -> Float[Tensor, "images 3 32 32"]:
+    mean, deviation = (torch.tensor(each, device=x.device)[:, None, None] for each in (MEAN, DEVIATION))
+    return ((x.float() / 255 - mean) / deviation).contiguous(memory_format=torch.channels_last)

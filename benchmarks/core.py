@@ -116,7 +116,7 @@ METHODS: dict[str, Method] = {
 KERNEL_SHAP = ("shapiq KernelSHAP", "shapiq KernelSHAP, paired")
 
 
-def measure_errors(sizes: list[int], budgets: dict[int, list[int]], instances: int, seeds: range) -> Errors:
+def measure_errors(sizes: list[int], budgets: dict[int, list[int]], instances: int, seeds: list[int]) -> Errors:
     """Relative error of every method: by number of players, game, method, then instance x budget x seed."""
     errors: Errors = {}
     for n in sizes:
@@ -251,10 +251,10 @@ def plot(errors: Errors, budgets: dict[int, list[int]], path: Path) -> None:
 def main() -> None:
     """Run everything, print the ratios, write JSON and figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    parser.add_argument("--figures", type=Path, default=Path("docs/figures"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--instances", type=int, default=4, help="of each game")
-    parser.add_argument("--seeds", type=int, default=10, help="per instance")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)), help="of each instance")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, for CI")
     arguments = parser.parse_args()
     started = time.perf_counter()
@@ -262,7 +262,7 @@ def main() -> None:
     smoke = arguments.smoke
     sizes = [6] if smoke else [12, 16]
     budgets = {6: [40, 60], 12: [100, 150, 220, 330, 500, 750, 1100, 1600], 16: [100, 180, 320, 580, 1000, 1800, 3200]}
-    seeds = range(2 if smoke else arguments.seeds)
+    seeds = arguments.seeds[:2] if smoke else arguments.seeds
     errors = measure_errors(sizes, budgets, 2 if smoke else arguments.instances, seeds)
     ratios = calls_ratios(errors, budgets)
     for n, games in ratios.items():
@@ -280,9 +280,7 @@ def main() -> None:
         "sampling": measure_sampling([(64, 16)] if smoke else [(64, 16), (4096, 16), (4096, 256), (256, 10_000)]),
     }
     print({key: results[key] for key in ("enumeration", "weights", "sampling")})
-    path = record(
-        "core", results, out=arguments.out, seeds=list(seeds), started=started, packages=["shapiq", "scikit-learn"]
-    )
+    path = record("core", results, out=arguments.out, seeds=seeds, started=started, packages=["shapiq", "scikit-learn"])
     plot(errors, budgets, arguments.figures / "core.png")
     print(f"written to {path}")
 

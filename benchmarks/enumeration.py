@@ -77,11 +77,12 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Arguments; a smoke run trains for a few steps."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--smoke", action="store_true", help="a minute, and nothing learnt")
     arguments = parser.parse_args()
-    arguments.seeds = SEEDS[:1] if arguments.smoke else SEEDS
+    arguments.seeds = arguments.seeds[:1] if arguments.smoke else arguments.seeds
     arguments.inputs = 1 if arguments.smoke else INPUTS
     return arguments
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -35,8 +35,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-import cifar
 import fwshapley as fw
+from fwshapley.datasets.packed import Split
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
 from record import record
@@ -69,7 +69,7 @@ def main() -> None:
         return
     started = time.perf_counter()
     sources = {"digits": None} if arguments.smoke else {path.stem: path for path in arguments.data}
-    trees, seeds = (3, (0,)) if arguments.smoke else (TREES, SEEDS)
+    trees, seeds = (3, arguments.seeds[:1]) if arguments.smoke else (TREES, arguments.seeds)
     tables = {name: table(path, seeds, trees) for name, path in sources.items()}
     results = {"tables": tables, "points": POINTS, "references": REFERENCES, "share": SHARE, "k": K, "trees": trees}
     record(
@@ -82,6 +82,7 @@ def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, nargs="+", help="images as npz: x_train, y_train, x_test, y_test")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
@@ -92,7 +93,7 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
-def table(path: Path | None, seeds: tuple[int, ...], trees: int) -> dict[str, dict[str, list[float]]]:
+def table(path: Path | None, seeds: Sequence[int], trees: int) -> dict[str, dict[str, list[float]]]:
     """Scores of all methods on one data set, a number per seed."""
     rows: dict[str, dict[str, list[float]]] = {}
     for seed in seeds:
@@ -111,9 +112,8 @@ def load(path: Path | None, seed: int) -> Images:
         x, y = load_digits(return_X_y=True)
         x_train, y_train, x_test, y_test = x[:1400], y[:1400], x[1400:], y[1400:]
     else:
-        packed = np.load(path, allow_pickle=False)
-        x_train, x_test = (cifar.pixels(packed, split) for split in ("train", "test"))
-        y_train, y_test = packed["y_train"].astype(np.int64), packed["y_test"].astype(np.int64)
+        x_train, y_train = images_of(path, "train")
+        x_test, y_test = images_of(path, "test")
     generator = np.random.default_rng(seed)
     train = generator.permutation(len(x_train))[:POINTS]
     test = generator.permutation(len(x_test))[:REFERENCES]
@@ -122,6 +122,12 @@ def load(path: Path | None, seed: int) -> Images:
     pca = PCA(min(COMPONENTS, flat.shape[1] // 2), random_state=seed).fit(flat)
     reference = pca.transform(x_test[test].reshape(len(test), -1) / np.float32(255))
     return Images(pca.transform(flat), flipped.labels, flipped.flipped, reference, y_test[test])
+
+
+def images_of(path: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pixels and classes of a split, channels last as recorded: a randomised PCA depends on the order of columns."""
+    images, labels = fw.datasets.read_packed(path, split)
+    return images.transpose(0, 2, 3, 1), labels
 
 
 def judged(images: Images, seed: int, trees: int) -> Mapping[str, tuple[NDArray[np.float64], float]]:

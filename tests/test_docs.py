@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
-PUBLIC = ["", "baselines", "games", "metrics", "networks", "plots", "report", "valuation"]
+PUBLIC = ["", "baselines", "datasets", "games", "metrics", "networks", "plots", "report", "valuation"]
 
 
 def blocks(page: Path, language: str) -> list[str]:

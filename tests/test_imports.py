@@ -12,7 +12,7 @@ LAYERS = [
     ("sampling",),
     ("games",),
     ("progress", "files", "plots"),
-    ("storage",),
+    ("datasets", "storage"),
     ("exact", "montecarlo", "training"),
     ("networks",),
     ("forms",),

@@ -1,6 +1,6 @@
 """Weighted Shapley values: exact, sampled with standard errors, or predicted in one forward pass."""
 
-from fwshapley import baselines, games
+from fwshapley import baselines, datasets, games
 from fwshapley.baselines import baseline
 from fwshapley.choosing import ChosenWeights, choose_weights
 from fwshapley.exact import exact_values, exact_wls_values
@@ -45,6 +45,7 @@ __all__ = [
     "baselines",
     "choose_weights",
     "columns",
+    "datasets",
     "exact_values",
     "exact_wls_values",
     "games",

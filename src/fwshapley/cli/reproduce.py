@@ -1,0 +1,127 @@
+"""`fwshapley reproduce`: run a benchmark of a checkout again, and see what was recorded when and where."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from fwshapley.cli.console import console, errors, errors_explained
+from fwshapley.tables.wording import closest
+
+SMOKE = "--smoke"
+PASSED_ON = {"allow_interspersed_args": False}
+"""Setting of the command: what follows NAME is the script's."""
+
+OWN_CHECKOUT = Path(__file__).parents[3]
+"""Where the repository is if the package is installed from it in place; else a folder of Python's."""
+
+KILLED = 128
+"""Exit status of a shell for a program ended by signal 0."""
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Benchmark, such as lemma.")] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="OPTIONS", help="Of its script, passed on: --smoke, --data, --device, --seeds, --help ..."
+        ),
+    ] = None,
+    *,
+    show: Annotated[bool, typer.Option("--list", "-l", help="List all, and what was recorded.")] = False,
+) -> None:
+    """Run a benchmark again: one for each table or figure of the results.
+
+    The scripts are in the repository, not in the installed package: call this in a checkout. A run writes
+    benchmarks/results/NAME.json and a figure; one with --smoke takes seconds, and writes to build/smoke.
+
+    Start with: fwshapley reproduce --list
+    """
+    with errors_explained():
+        folder = find_checkout((Path.cwd(), *Path.cwd().parents, OWN_CHECKOUT)) / "benchmarks"
+        scripts = find_scripts(folder)
+        if show:
+            console.print(_list(folder, scripts))
+            return
+        if name is None:
+            raise ValueError(f"which benchmark? One of {', '.join(scripts)}; --list says what they show")
+        if name not in scripts:
+            meant = closest(name, list(scripts))
+            hint = f" (did you mean {meant!r}?)" if meant else ""
+            raise ValueError(f"there is no benchmark {name!r}{hint}; there are {', '.join(scripts)}")
+        status = _run(folder / f"{name}.py", options or [])
+    raise typer.Exit(status if status >= 0 else KILLED - status)
+
+
+def find_checkout(places: Iterable[Path]) -> Path:
+    """Return the first of some folders that is a checkout of the repository."""
+    for place in places:
+        if (place / "benchmarks").is_dir() and (place / "src" / "fwshapley").is_dir():
+            return place
+    raise FileNotFoundError(
+        f"benchmarks are not part of the installed package: get the repository{_address()}, and call this in its folder"
+    )
+
+
+def find_scripts(folder: Path) -> dict[str, str]:
+    """Return the first line of what each benchmark says of itself; scripts without --smoke only help others."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
+    return {
+        name: (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+        for name, text in texts.items()
+        if f'"{SMOKE}"' in text
+    }
+
+
+def _run(script: Path, options: Sequence[str]) -> int:
+    """Run a script with this Python, its output as it comes, and return its exit status."""
+    options = list(options[1:] if options[:1] == ["--"] else options)
+    if SMOKE in options:
+        smoke = script.parents[1] / "build" / "smoke"
+        smoke.mkdir(parents=True, exist_ok=True)
+        for option in ("--out", "--figures"):  # or a run of seconds would take the place of recorded results
+            given = any(each.partition("=")[0] == option for each in options)
+            options += [] if given else [option, str(smoke)]
+    command = [sys.executable, str(script), *options]
+    errors.print(Text(f"running {' '.join(command[1:])}", style="dim"), soft_wrap=True)
+    return subprocess.run(command, check=False).returncode  # noqa: S603 - the script that the user named
+
+
+def _list(folder: Path, scripts: dict[str, str]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it shows", ratio=3)
+    table.add_column("recorded", ratio=2)
+    for name, shown in scripts.items():
+        files = [folder / "results" / f"{name}{ending}.json" for ending in ("", "_gpu")]
+        recorded = [_recorded(json.loads(file.read_text(encoding="utf-8"))) for file in files if file.is_file()]
+        table.add_row(name, Text(shown), Text("\n".join(recorded) or "not recorded"))
+    return table
+
+
+def _recorded(document: dict[str, Any]) -> str:
+    """When, on what and for how long a benchmark ran."""
+    machine = document["machine"]
+    hardware = machine["gpu"] or f"{machine['cores']} cores of {machine['processor']}"
+    return f"{document['date'][:10]}, {round(document['wall_time_s']):,} s on {hardware}"
+
+
+def _address() -> str:
+    """Where the repository is, if the package says so."""
+    try:
+        addresses = metadata("fwshapley").get_all("Project-URL") or []
+    except PackageNotFoundError:  # a source tree on the path
+        return ""
+    found = [each.partition(", ")[2] for each in addresses if each.lower().startswith(("repository", "source"))]
+    return f" ({found[0]})" if found else ""

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fwshapley.cli import app, reproduce
+
+CHECKOUT = Path(__file__).parents[1]
+SCRIPT = '''"""Counts sheep.
+
+More of it.
+"""
+
+import sys
+
+OPTIONS = ("--smoke", "--out")
+print("asked for", sys.argv[1:], flush=True)
+sys.exit(int("--fail" in sys.argv) * 7)
+'''
+DOCUMENT = {"date": "2026-11-15T10:00:00", "wall_time_s": 1234.5}
+CPU = {"gpu": None, "cores": 2, "processor": "AMD EPYC"}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder that looks like the repository, with one benchmark and one helper."""
+    (tmp_path / "src" / "fwshapley").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "results").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "sheep.py").write_text(SCRIPT)
+    (tmp_path / "benchmarks" / "goats.py").write_text(SCRIPT.replace("sheep", "goats"))
+    (tmp_path / "benchmarks" / "helper.py").write_text('"""Helps."""\n')
+    (tmp_path / "benchmarks" / "results" / "sheep.json").write_text(json.dumps(DOCUMENT | {"machine": CPU}))
+    gpu = DOCUMENT | {"machine": CPU | {"gpu": "NVIDIA H200"}}
+    (tmp_path / "benchmarks" / "results" / "sheep_gpu.json").write_text(json.dumps(gpu))
+    monkeypatch.chdir(tmp_path / "benchmarks")
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["reproduce", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.usefixtures("checkout")
+def test_list_says_what_there_is_and_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = run("--list")
+    assert code == 0
+    assert "Counts sheep." in out
+    assert "2026-11-15, 1,234 s on 2 cores of AMD EPYC" in " ".join(out.split())
+    assert "2026-11-15, 1,234 s on NVIDIA H200" in " ".join(out.split())
+    assert "not recorded" in next(line for line in out.splitlines() if "goats" in line)
+    assert "helper" not in out
+
+
+def test_every_script_of_the_repository_is_listed() -> None:
+    scripts = reproduce.find_scripts(CHECKOUT / "benchmarks")
+    assert {"agreement", "core", "explain_speed", "lemma", "valuation_speed"} <= scripts.keys()
+    assert not {"cifar", "publish", "record"} & scripts.keys()
+    assert all(scripts.values())
+    assert reproduce.OWN_CHECKOUT == CHECKOUT
+
+
+def test_a_script_runs_with_its_options_and_its_exit_status_is_handed_on(
+    checkout: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("sheep", "--seeds", "0", "1", "--device", "cpu", "--help")[0] == 0
+    assert "asked for ['--seeds', '0', '1', '--device', 'cpu', '--help']" in capfd.readouterr().out
+    assert run("sheep", "--", "--fail")[0] == 7
+    assert "asked for ['--fail']" in capfd.readouterr().out
+    assert not (checkout / "build").exists()
+
+
+def test_a_smoke_run_does_not_replace_what_was_recorded(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    smoke = str(checkout / "build" / "smoke")
+    assert run("sheep", "--smoke")[0] == 0
+    assert f"asked for ['--smoke', '--out', '{smoke}', '--figures', '{smoke}']" in capfd.readouterr().out
+    assert run("sheep", "--smoke", "--out=mine")[0] == 0
+    assert f"asked for ['--smoke', '--out=mine', '--figures', '{smoke}']" in capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("checkout")
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["shep"], "there is no benchmark 'shep' (did you mean 'sheep'?); there are goats, sheep"),
+        (["../sheep"], "there is no benchmark '../sheep'"),
+        (["helper"], "there is no benchmark 'helper'; there are goats, sheep"),
+        ([], "which benchmark? One of goats, sheep; --list says what they show"),
+    ],
+)
+def test_unknown_names_are_explained(arguments: list[str], complaint: str) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert complaint in err
+
+
+def test_without_a_checkout_it_says_what_to_get(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproduce, "OWN_CHECKOUT", checkout / "src")
+    shutil.rmtree(checkout / "src" / "fwshapley")
+    code, _, err = run("--list")
+    assert code == 2
+    assert "benchmarks are not part of the installed package: get the repository" in err
+
+
+def test_a_script_that_is_killed_is_told_apart(checkout: Path) -> None:
+    (checkout / "benchmarks" / "sheep.py").write_text('import os\nos.kill(os.getpid(), 9)  # "--smoke"\n')
+    assert run("sheep")[0] == 137
