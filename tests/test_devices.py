@@ -212,7 +212,7 @@ def test_points_are_valued_alike_on_any_device(
     utility: Utility, ties: Ties, device: str, monkeypatch: pytest.MonkeyPatch, *, held_out: bool, by_products: bool
 ) -> None:
     if by_products:
-        monkeypatch.setattr("fwshapley.valuation.neighbours.MOST_DIRECT", 0)
+        monkeypatch.setattr("fwshapley.valuation.setting.MOST_DIRECT", 0)
     x, y = rows(120, 4), torch.arange(120) % 3
     given = (x, y) if held_out else (x, y, rows(70, 4, seed=1), torch.arange(70) % 3)
     several = [fw.Shapley(), WEIGHTS, fw.Banzhaf(0.2), fw.LeaveOneOut()]

@@ -525,13 +525,13 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "other columns": (
         {"reference": (X[:, :1], Y)},
         ValueError,
-        "x_reference has 1 columns, but x has 2: they must be the same features",
+        "x_reference has 1 columns, but the training points have 2: they must be the same features",
     ),
     "no rows": ({"x": pd.DataFrame(X[:0])}, ValueError, "x must have a row per point and at least one column"),
     "one point": ({"x": X[:1], "y": Y[:1]}, ValueError, "x has one point alone"),
     "fewer labels": ({"y": Y[:4]}, ValueError, "y must be one label per point, 7 of them, got shape (4,)"),
     "one class": ({"y": np.ones(7)}, ValueError, "all labels in y are 1.0: with one class there is nothing to tell"),
-    "unseen labels": ({"reference": (X, Y + 1)}, ValueError, "y_reference has labels that y does not have: 2"),
+    "unseen labels": ({"reference": (X, Y + 1)}, ValueError, "y_reference has labels that no training point has: 2"),
     "no reference": ({"reference": None}, ValueError, "reference must be a pair, (points, labels)"),
     "three references": ({"reference": (X, Y, Y)}, ValueError, "reference must be a pair, (points, labels)"),
     "targets of another length": (

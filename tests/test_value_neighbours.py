@@ -24,7 +24,7 @@ import fwshapley as fw
 from conftest import SEMIVALUES, every_utility
 from fwshapley.games import NeighbourGame
 from fwshapley.games.neighbours import Ties, Utility
-from fwshapley.valuation import distances, neighbours, shards
+from fwshapley.valuation import distances, setting, shards
 
 value = partial(fw.value_neighbours, progress=False, n_jobs=1)
 SEVERAL = [fw.Shapley(), fw.Beta(alpha=4, beta=1), fw.Banzhaf(0.2), fw.LeaveOneOut()]
@@ -94,7 +94,7 @@ def test_distances_by_products_give_the_same_values(
     for given in (MEDIUM.all, MEDIUM.all[:2]):
         directly = value(*given, weights=SEVERAL, k=3, utility=utility, ties=ties)
         with monkeypatch.context() as context:
-            context.setattr(neighbours, "MOST_DIRECT", 0)
+            context.setattr(setting, "MOST_DIRECT", 0)
             context.setattr(shards, "distances_directly", None)
             by_products = value(*given, weights=SEVERAL, k=3, utility=utility, ties=ties)
         assert_close(by_products.values, directly.values, rtol=0, atol=1e-14)
@@ -427,7 +427,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         "x must have a row per point and at least one column, got shape (9, 0)",
     ),
     "no reference": ({"x_reference": X[:0], "y_reference": Y[:0]}, ValueError, "x_reference must have a row per point"),
-    "other columns": ({"x_reference": X[:, :2]}, ValueError, "x_reference has 2 columns, but x has 3"),
+    "other columns": ({"x_reference": X[:, :2]}, ValueError, "x_reference has 2 columns, but the training points have 3"),
     "fewer labels": ({"y": Y[:4]}, ValueError, "y must be one label per point, 9 of them, got shape (4,)"),
     "a table of labels": ({"y": Y[:, None]}, ValueError, "y must be one label per point, 9 of them, got shape (9, 1)"),
     "fewer reference labels": (
@@ -453,14 +453,14 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "text for numbers": (
         {"y_reference": list("012012")},
         ValueError,
-        "labels, but y holds int64: make them the same kind",
+        "labels, but the training points' are int64",
     ),
     "unseen labels": (
         {"y_reference": [0, 1, 2, 5, 7, 5]},
         ValueError,
-        "y_reference has labels that y does not have: 5, 7; no point of y can be of use for those",
+        "y_reference has labels that no training point has: 5, 7; no point of y can be of use for those",
     ),
-    "many unseen labels": ({"y_reference": range(3, 9)}, ValueError, "y does not have: 3, 4, 5, 6, 7 ...;"),
+    "many unseen labels": ({"y_reference": range(3, 9)}, ValueError, "no training point has: 3, 4, 5, 6, 7 ...;"),
     "x_reference alone": ({"y_reference": None}, ValueError, "x_reference and y_reference go together"),
     "y_reference alone": ({"x_reference": None}, ValueError, "x_reference and y_reference go together"),
     "k too large": ({"k": 10}, ValueError, "k = 10 neighbours are more than the 9 points there are to choose from"),
@@ -542,7 +542,7 @@ def test_clusters_may_be_far_apart(gap: float, monkeypatch: pytest.MonkeyPatch) 
     x[::2, 0] += gap
     y = np.arange(300) % 3
     expected = value(x, y, x[:9] + 0.1, y[:9])
-    monkeypatch.setattr(neighbours, "MOST_DIRECT", 0)
+    monkeypatch.setattr(setting, "MOST_DIRECT", 0)
     assert_close(value(x, y, x[:9] + 0.1, y[:9]).values, expected.values, rtol=0, atol=1e-12)
 
 

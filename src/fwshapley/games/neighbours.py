@@ -50,17 +50,34 @@ class NeighbourGame:
         """Worth of each coalition; of nobody 0 for the soft utility, else chance, 1/C."""
         nearest = coalitions & (coalitions.cumsum(1) <= self.k)
         votes = nearest.double() @ torch.nn.functional.one_hot(self.labels, self.classes).double()
-        if self.utility == "soft":
-            return votes[:, self.label] / self.k
-        members = votes.sum(1)
-        if self.utility == "normalised":
-            worth = votes[:, self.label] / members.clamp(min=1)
-        else:
-            worth = self._win(votes == votes.max(1, keepdim=True).values)
-        return torch.where(members > 0, worth, 1 / self.classes)
+        return worth_of_votes(votes, torch.tensor(self.label), k=self.k, utility=self.utility, ties=self.ties)
 
-    def _win(self, leading: Bool[Tensor, "coalitions classes"]) -> Float[Tensor, " coalitions"]:
-        """Share of the win that goes to the label."""
-        if self.ties == "lowest":
-            return (leading.int().argmax(1) == self.label).double()
-        return leading[:, self.label].double() / leading.sum(1)
+
+def worth_of_votes(
+    votes: Float[Tensor, "*games classes"], label: Int[Tensor, "*labels"], *, k: int, utility: Utility, ties: Ties
+) -> Float[Tensor, "*games"]:
+    """Worth of the votes that the k nearest members have cast; of no votes 0 for the soft utility, else chance.
+
+    Args:
+        votes: members of each class among the k nearest.
+        label: of the reference point; its shape is that of the games, or is spread over them.
+        k: neighbours that decide.
+        utility: what they decide.
+        ties: of a vote.
+    """
+    ours = votes.gather(-1, label.expand(votes.shape[:-1])[..., None])[..., 0]
+    if utility == "soft":
+        return ours / k
+    members = votes.sum(-1)
+    if utility == "normalised":
+        worth = ours / members.clamp(min=1)
+    else:
+        worth = _win(votes == votes.amax(-1, keepdim=True), label.expand(votes.shape[:-1]), ties).to(votes)
+    return torch.where(members > 0, worth, 1 / votes.shape[-1])
+
+
+def _win(leading: Bool[Tensor, "*games classes"], label: Int[Tensor, "*games"], ties: Ties) -> Float[Tensor, "*games"]:
+    """Share of the win that goes to the label."""
+    if ties == "lowest":
+        return (leading.int().argmax(-1) == label).double()
+    return leading.gather(-1, label[..., None])[..., 0].double() / leading.sum(-1)

@@ -69,6 +69,29 @@ class ClosedForm(ABC):
     ) -> Float[Tensor, "weights references ranks"]:
         """Part of a value that goes by rank; labels are those of the nearest points, all of them or the first few."""
 
+    @abstractmethod
+    def for_newcomer(
+        self,
+        labels: Int[Tensor, "references others"],
+        label: Int[Tensor, " references"],
+        newcomer: Int[Tensor, " references"],
+    ) -> Float[Tensor, "weights references others+1"]:
+        """Part of the value of one more point that goes by rank: for each number of others that are closer.
+
+        The newcomer is a player like the rest, so the form must be that of one player more than there are others.
+
+        Args:
+            labels: of all others, from the nearest to the farthest.
+            label: of each reference point.
+            newcomer: label that the newcomer has, for each reference point.
+        """
+
+    @abstractmethod
+    def under_every_label(
+        self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
+    ) -> Float[Tensor, "weights classes references ranks"]:
+        """Part of the value that goes by rank, of points of all ranks, had they another label, the rest being as it is."""
+
     def cut(self, tolerance: float) -> tuple[int, float]:
         """Fewest ranks that leave no value off by more than the tolerance if the rest count as 0, and the bound itself.
 
@@ -115,6 +138,27 @@ class Soft(ClosedForm):
             out.sub_(out[:, -1:].clone())
             out.addcmul_(match, reach)
         return values
+
+
+    def for_newcomer(
+        self,
+        labels: Int[Tensor, "references others"],
+        label: Int[Tensor, " references"],
+        newcomer: Int[Tensor, " references"],
+    ) -> Float[Tensor, "weights references others+1"]:
+        """What it gains by its own match, less what it takes from the matches that it pushes back by a rank."""
+        match = (labels == label[:, None]).double()
+        taken = _sums_from(match * self.drop[:, None, 1:])
+        return ((newcomer == label)[:, None] * self.reach[:, None] - taken) / self.k
+
+    def under_every_label(
+        self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
+    ) -> Float[Tensor, "weights classes references ranks"]:
+        """A label decides whether the point itself matches, and nothing else."""
+        match = (labels == label[:, None]).double()
+        taken = _sums_from(match * self.drop[:, None])[..., 1:]
+        own = torch.nn.functional.one_hot(label, len(self.counts)).T[..., None]
+        return (own * self.reach[:, None, None] - taken[:, None]) / self.k
 
 
 class Normalised(Soft):
@@ -214,6 +258,41 @@ class Vote(ClosedForm):
             beyond = sums[..., :1]
             values[..., here] = ((sums - steps) * mine).sum(1)
         return values
+
+
+    def for_newcomer(
+        self,
+        labels: Int[Tensor, "references others"],
+        label: Int[Tensor, " references"],
+        newcomer: Int[Tensor, " references"],
+    ) -> Float[Tensor, "weights references others+1"]:
+        """The same sums over the ranks behind it; the newcomer is counted among the nearest there."""
+        classes = len(self.counts)
+        own = torch.nn.functional.one_hot(labels, classes).permute(2, 0, 1)
+        joined = torch.nn.functional.one_hot(newcomer, classes).T[..., None]
+        chances = win_chances((own.cumsum(2) + joined).double(), label, self.k, self.ties)
+        excess = (chances * (joined - own)).sum(0)
+        return _sums_from(self.full[:, None, 1:] * excess)
+
+    def under_every_label(
+        self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
+    ) -> Float[Tensor, "weights classes references ranks"]:
+        """Exact for the label that a point has; another is counted among the nearest beside it, not in its stead."""
+        classes = len(self.counts)
+        own = torch.nn.functional.one_hot(labels, classes).permute(2, 0, 1)
+        values = self.full.new_empty(len(self.full), classes, *labels.shape)
+        for newcomer in range(classes):
+            joined = (own.cumsum(2) + (torch.arange(classes, device=own.device) == newcomer)[:, None, None]).double()
+            chances = win_chances(joined, label, self.k, self.ties)
+            excess = chances[newcomer] - (chances * own).sum(0)
+            values[:, newcomer] = _sums_from(self.full[:, None] * excess)[..., 1:]
+        exact = self.by_rank(labels, label)[:, None]
+        return values.scatter_(1, labels.expand(len(values), 1, -1, -1), exact)
+
+
+def _sums_from(steps: Float[Tensor, "*shape ranks"]) -> Float[Tensor, "*shape ranks+1"]:
+    """Sums of the last steps: of all, of all but the first, and so on to none."""
+    return torch.nn.functional.pad(steps, (0, 1)).flip(-1).cumsum(-1).flip(-1)
 
 
 def make_form(

@@ -42,11 +42,13 @@ class Places(NamedTuple):
         factor: (x, |x|**2, 1) for each point, which distances are products with.
         references: around the same middle.
         scale: median of |x|**2.
+        centre: that middle.
     """
 
     factor: NDArray[np.float64]
     references: NDArray[np.float64]
     scale: float
+    centre: NDArray[np.float64]
 
 
 class Workspace(NamedTuple):
@@ -73,6 +75,23 @@ def place(x: Features, references: Features | None, metric: Metric) -> Places:
         x = _unit_length("x", x)
         references = None if references is None else _unit_length("the reference", references)
     centre = _middle(x)
+    factor = _factor(x, centre)
+    points = factor[:, :-2]
+    if not factor[:, -2].any() and points.any():
+        raise ValueError("squared distances underflow: scale the columns first")
+    scale = float(np.median(factor[:, -2])) or float(factor[:, -2].max()) or 1.0
+    around = points if references is None else references - centre
+    if not np.isfinite(np.einsum("ij,ij->i", around, around)).all():
+        raise ValueError("squared distances overflow: scale the columns first")
+    return Places(factor, around, scale, centre)
+
+
+def place_more(x: Features, centre: NDArray[np.float64], metric: Metric) -> NDArray[np.float64]:
+    """Place other points around the same middle: their factor."""
+    return _factor(_unit_length("x", x) if metric == "cosine" else x, centre)
+
+
+def _factor(x: Features, centre: NDArray[np.float64]) -> NDArray[np.float64]:
     factor = np.empty((len(x), x.shape[1] + 2))
     points = np.subtract(x, centre, out=factor[:, :-2])
     with np.errstate(over="ignore", under="ignore"):
@@ -80,13 +99,7 @@ def place(x: Features, references: Features | None, metric: Metric) -> Places:
     factor[:, -1] = 1
     if not np.isfinite(factor[:, -2]).all():
         raise ValueError("squared distances overflow: scale the columns first")
-    if not factor[:, -2].any() and points.any():
-        raise ValueError("squared distances underflow: scale the columns first")
-    scale = float(np.median(factor[:, -2])) or float(factor[:, -2].max()) or 1.0
-    around = points if references is None else references - centre
-    if not np.isfinite(np.einsum("ij,ij->i", around, around)).all():
-        raise ValueError("squared distances overflow: scale the columns first")
-    return Places(factor, around, scale)
+    return factor
 
 
 def _middle(x: Features) -> NDArray[np.float64]:

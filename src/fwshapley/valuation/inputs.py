@@ -26,7 +26,7 @@ def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.
         raise ValueError(f"{name} must have a row per point and at least one column, got shape {table.shape}")
     table = table.reshape(len(table), -1)
     if columns is not None and table.shape[1] != columns:
-        raise ValueError(f"{name} has {table.shape[1]} columns, but x has {columns}: they must be the same features")
+        raise ValueError(f"{name} has {table.shape[1]} columns, but the training points have {columns}: they must be the same features")
     finite = np.isfinite(table)
     if not finite.all():
         row, column = np.argwhere(~finite)[0].tolist()
@@ -37,8 +37,12 @@ def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.
     return table
 
 
+REFERENCE_ADVICE = "no point of y can be of use for those: drop these reference rows, or mend their labels"
+NEWCOMER_ADVICE = "what those are worth is not known: fit with points of these classes, or mend the labels"
+
+
 def check_labels(
-    name: str, y: Array, rows: int, classes: NDArray[Any] | None = None
+    name: str, y: Array, rows: int, classes: NDArray[Any] | None = None, advice: str = REFERENCE_ADVICE
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return labels as numbers 0..C-1, and the classes that they stand for, in order.
 
@@ -47,6 +51,7 @@ def check_labels(
         y: numbers or text.
         rows: points that they belong to.
         classes: those known already; others are an error then.
+        advice: what to do about others.
     """
     labels = np.asarray(_plain(y), dtype=object if isinstance(y, (list, tuple)) else None)
     if labels.shape != (rows,):
@@ -68,15 +73,13 @@ def check_labels(
         return codes.astype(np.int64), found
     if (found.dtype.kind in "US") != (classes.dtype.kind in "US"):
         raise ValueError(
-            f"{name} holds {found.dtype.name} labels, but y holds {classes.dtype.name}: make them the same kind"
+            f"{name} holds {found.dtype.name} labels, but the training points' are {classes.dtype.name}: make them "
+            "the same kind"
         )
     unknown = np.setdiff1d(found, classes)
     if len(unknown):
         named = ", ".join(map(str, unknown[:MOST_NAMED])) + " ..." * (len(unknown) > MOST_NAMED)
-        raise ValueError(
-            f"{name} has labels that y does not have: {named}; no point of y can be of use for those: drop these "
-            "reference rows, or mend their labels"
-        )
+        raise ValueError(f"{name} has labels that no training point has: {named}; {advice}")
     return np.searchsorted(classes, labels).astype(np.int64), classes
 
 

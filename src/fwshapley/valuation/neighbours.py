@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, get_args
+from typing import Any, Self
 
 import numpy as np
 import torch
 
-from fwshapley.checks import Array, check_choice, check_real, check_whole
+from fwshapley.checks import Array, check_real
 from fwshapley.games.neighbours import Ties, Utility
 from fwshapley.inputs import choose_device
 from fwshapley.progress import ProgressBar
-from fwshapley.valuation.distances import MOST_DIRECT, Metric, place
-from fwshapley.valuation.inputs import check_labels, check_points
+from fwshapley.valuation.distances import Metric
+from fwshapley.valuation.index import NeighbourIndex
+from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points
 from fwshapley.valuation.manners import Valuator
 from fwshapley.valuation.result import OTHER_POINTS, Valuation, from_sums
+from fwshapley.valuation.setting import Setting, check_pair, check_setting, check_weights
 from fwshapley.valuation.shards import Game, Sums, add_up, cut, make_shards
 from fwshapley.version import __version__
-from fwshapley.weights import Semivalue, Shapley, check_semivalue
+from fwshapley.weights import Semivalue
 
 
 def value_neighbours(
@@ -63,65 +65,58 @@ def value_neighbours(
     Example:
         >>> value_neighbours(x, y, x_valid, y_valid, weights=Beta(alpha=4, beta=1)).suspects(20)
     """
-    several = _check_weights(weights)
-    for name, value, choices in (("utility", utility, Utility), ("ties", ties, Ties), ("metric", metric, Metric)):
-        check_choice(name, value, get_args(choices))
+    setting = check_setting(
+        x, y, x_reference, y_reference, weights=check_weights(weights), k=k, utility=utility, ties=ties, metric=metric
+    )
+    stacked = isinstance(weights, (list, tuple))
+    return _value(setting, stacked=stacked, tolerance=tolerance, device=device, n_jobs=n_jobs, progress=progress)
+
+
+def _value(
+    setting: Setting, *, stacked: bool, tolerance: float, device: str | torch.device, n_jobs: int | None, progress: bool
+) -> Valuation:
     tolerance = check_real("tolerance", tolerance)
     if tolerance < 0:
         raise ValueError(f"tolerance must not be negative, got {tolerance:g}")
-    points = check_points("x", x)
-    labels, classes = check_labels("y", y, len(points))
-    if (x_reference is None) != (y_reference is None):
-        raise ValueError("x_reference and y_reference go together: give both, or neither to value points by each other")
-    held_out = x_reference is None
-    if x_reference is None or y_reference is None:
-        others, other_labels = None, labels
-    else:
-        others = check_points("x_reference", x_reference, columns=points.shape[1])
-        other_labels, _ = check_labels("y_reference", y_reference, len(others), classes=classes)
-    k = check_whole("k", k)
-    if k > len(points) - held_out:
-        raise ValueError(
-            f"k = {k} neighbours are more than the {len(points) - held_out} points there are to choose from"
-        )
-    places = place(points, others, metric)
-    game = Game(
-        weights=tuple(several),
-        counts=tuple(np.bincount(labels, minlength=len(classes)).tolist()),
-        k=k,
-        utility=utility,
-        ties=ties,
-        held_out=held_out,
-        tolerance=tolerance,
-        scale=places.scale if points.size * len(other_labels) > MOST_DIRECT else None,
-        device=str(choose_device(device)),
-    )
-    shards = list(make_shards(places.references, other_labels))
-    with ProgressBar("valuing", len(other_labels), enabled=progress) as bar:
-        total: Sums | None = None
-        for shard, found in zip(shards, add_up(game, places.factor, labels, shards, n_jobs), strict=True):
-            total = total.plus(found) if total else found
-            bar.advance(len(shard.labels))
-    assert total is not None  # noqa: S101 - there is a reference point at least
+    game = setting.game(tolerance=tolerance, device=str(choose_device(device)))
+    total = sum_values(setting, game, n_jobs=n_jobs, progress=progress)
     return from_sums(
         total.values.cpu(),
         total.squares.cpu(),
-        references=len(other_labels) - held_out,
-        weights=several if isinstance(weights, (list, tuple)) else several[0],
-        labels=torch.from_numpy(labels),
-        classes=tuple(map(str, classes.tolist())),
+        references=len(setting.other_labels) - setting.held_out,
+        weights=list(setting.weights) if stacked else setting.weights[0],
+        labels=torch.from_numpy(setting.labels),
+        classes=setting.class_names,
         error_bound=cut(game)[1],
-        provenance={
-            "method": f"{k} nearest neighbours, {utility}",
-            "k": k,
-            "utility": utility,
-            "ties": ties,
-            "metric": metric,
-            "tolerance": tolerance,
-            "reference": OTHER_POINTS if held_out else "given",
-            "fwshapley": __version__,
-        },
+        provenance=_provenance(setting, tolerance=tolerance),
     )
+
+
+def sum_values(setting: Setting, game: Game, *, n_jobs: int | None, progress: bool) -> Sums:
+    """Add up values over all reference points, with a progress bar."""
+    shards = list(make_shards(setting.places.references, setting.other_labels))
+    with ProgressBar("valuing", len(setting.other_labels), enabled=progress) as bar:
+        total: Sums | None = None
+        for shard, found in zip(
+            shards, add_up(game, setting.places.factor, setting.labels, shards, n_jobs), strict=True
+        ):
+            total = total.plus(found) if total else found
+            bar.advance(len(shard.labels))
+    assert total is not None  # noqa: S101 - there is a reference point at least
+    return total
+
+
+def _provenance(setting: Setting, *, tolerance: float) -> dict[str, Any]:
+    return {
+        "method": f"{setting.k} nearest neighbours, {setting.utility}",
+        "k": setting.k,
+        "utility": setting.utility,
+        "ties": setting.ties,
+        "metric": setting.metric,
+        "tolerance": tolerance,
+        "reference": OTHER_POINTS if setting.held_out else "given",
+        "fwshapley": __version__,
+    }
 
 
 class KNNValuator(Valuator):
@@ -132,6 +127,7 @@ class KNNValuator(Valuator):
     Attributes:
         result_: the Valuation, after `fit`.
         values_: its values.
+        setting_: the points, kept for `value`.
 
     Example:
         >>> KNNValuator(k=5, weights=Beta(alpha=4, beta=1)).fit(x, y, reference=(x_valid, y_valid)).result_.suspects(20)
@@ -155,21 +151,46 @@ class KNNValuator(Valuator):
 
     def fit(self, x: Array, y: Array, reference: tuple[Array, Array] | None = None) -> Self:
         """Value the points of x by their use for reference points, or each by its use for the others."""
-        x_reference, y_reference = (None, None) if reference is None else _check_pair(reference)
-        self.result_ = value_neighbours(x, y, x_reference, y_reference, **self.get_params())
+        x_reference, y_reference = (None, None) if reference is None else check_pair(reference)
+        self.setting_ = check_setting(
+            x, y, x_reference, y_reference, weights=check_weights(self.weights),
+            k=self.k, utility=self.utility, ties=self.ties, metric=self.metric,
+        )  # fmt: skip
+        self.result_ = _value(
+            self.setting_, stacked=isinstance(self.weights, (list, tuple)), tolerance=self.tolerance,
+            device=self.device, n_jobs=self.n_jobs, progress=self.progress,
+        )  # fmt: skip
+        vars(self).pop("index_", None)
         return self
 
+    def value(self, x: Array, y: Array) -> Valuation:
+        """Value points that `fit` did not see, each as if it alone had joined the training points; exact.
 
-def _check_pair(reference: object) -> tuple[Array, Array]:
-    if not isinstance(reference, (tuple, list)) or len(reference) != 2:  # noqa: PLR2004 - a pair
-        raise ValueError("reference must be a pair, (points, labels), or None to value points by each other")
-    return reference[0], reference[1]
+        The first call makes an index, as long a task as `fit`, which takes 8 bytes for each pair of a training and a
+        reference point, and as many again for each weighting and label that matters.
 
+        Args:
+            x: features of the new points.
+            y: their labels, of the classes that `fit` saw.
+        """
+        setting = self._fitted_setting()
+        points = check_points("x", x, columns=setting.columns)
+        labels, _ = check_labels("y", y, len(points), classes=setting.classes, advice=NEWCOMER_ADVICE)
+        if "index_" not in vars(self):
+            self.index_ = NeighbourIndex(setting, device=str(choose_device(self.device)), progress=self.progress)
+        codes = torch.from_numpy(labels)
+        sums = self.index_.value(points.astype(np.float64), codes)
+        return from_sums(
+            sums.values.cpu(),
+            sums.squares.cpu(),
+            references=len(setting.other_labels),
+            weights=self.result_.weights,
+            labels=codes,
+            classes=setting.class_names,
+            error_bound=0.0,
+            provenance=_provenance(setting, tolerance=0.0) | {"points": "unseen"},
+        )
 
-def _check_weights(weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
-    if weights is None:
-        return [Shapley()]
-    several = list(weights) if isinstance(weights, (list, tuple)) else [weights]
-    if not several:
-        raise ValueError("weights is an empty list; give at least one semivalue")
-    return [check_semivalue(each) for each in several]
+    def _fitted_setting(self) -> Setting:
+        self.values_  # noqa: B018 - says what to do if there are none
+        return self.setting_

@@ -48,6 +48,7 @@ class Game:
     Attributes:
         scale: of the points, for distances by products; None for distances by differences.
         device: the device that values are computed on.
+        every_label: whether points are also valued as if they had another label: rows are then (weights x classes).
     """
 
     weights: tuple[Semivalue, ...]
@@ -59,6 +60,12 @@ class Game:
     tolerance: float
     scale: float | None
     device: str
+    every_label: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Values of a point."""
+        return len(self.weights) * (len(self.counts) if self.every_label else 1)
 
 
 class Shard(NamedTuple):
@@ -160,7 +167,7 @@ def _sum_shard(
     if game.device == "cpu":
         torch.set_num_threads(1)  # a task is the work of one core, whose cache holds a row
         space, together = Workspace.of(len(x), min(rows, len(label))), 1
-    sums = Sums(x.new_zeros(len(game.weights), len(x)), x.new_zeros(len(game.weights), len(x)))
+    sums = Sums(x.new_zeros(game.rows, len(x)), x.new_zeros(game.rows, len(x)))
     for start in range(0, len(label), rows):
         block = references[start : start + rows]
         if game.scale is None:
@@ -172,7 +179,7 @@ def _sum_shard(
             keys = distances[here].view(torch.int64) if game.scale is None else whole_keys(distances[here])
             own = shard.first + start + torch.arange(len(block), device=x.device)[here]
             order = _order(game, keys, own, (block[here], x), space)
-            sums.add(_values(_form(game), keys, order, y, label[start:][here], space=space))
+            sums.add(_values(game, keys, order, y, label[start:][here], space=space))
     return sums
 
 
@@ -207,28 +214,33 @@ def _order(
 
 
 def _values(
-    form: ClosedForm,
+    game: Game,
     keys: Int64[Tensor, "references n"],
     order: Int64[Tensor, "references ranks"],
     y: Int64[Tensor, " n"],
     label: Int64[Tensor, " references"],
     *,
     space: Workspace | None,
-) -> Float64[Tensor, "weights references n"]:
+) -> Float64[Tensor, "rows references n"]:
     """Values of all points, for each reference point."""
-    ranks = order.shape[1]
+    form, ranks = _form(game), order.shape[1]
     found = None if space is None else space.labels[None, :ranks]
     labels = torch.gather(y.expand(len(order), -1), 1, order, out=found)
     far = labels[:, -1] if ranks == form.n else y[farthest(keys)]
-    by_class, by_rank = form.by_class(label, far), form.by_rank(labels, label)
-    where = order.expand(len(by_rank), -1, -1)
-    if by_class is None:
-        values = by_rank.new_zeros(*by_rank.shape[:2], len(y))
+    by_class = form.by_class(label, far)
+    if game.every_label:
+        by_rank = form.under_every_label(labels, label).flatten(0, 1)
+        level = None if by_class is None else by_class.mT.flatten(0, 1)[..., None].expand(-1, -1, len(y)).clone()
     else:
-        values = by_class[..., y]
-        values[:, keys == NEVER] = 0
-        by_rank += values.gather(2, where)
-    return values.scatter_(2, where, by_rank)
+        by_rank = form.by_rank(labels, label)
+        level = None if by_class is None else by_class[..., y]
+    where = order.expand(len(by_rank), -1, -1)
+    if level is None:
+        level = by_rank.new_zeros(*by_rank.shape[:2], len(y))
+    else:
+        level[:, keys == NEVER] = 0
+        by_rank += level.gather(2, where)
+    return level.scatter_(2, where, by_rank)
 
 
 def _tensor(array: Tensor | NDArray[np.float64] | NDArray[np.int64], device: str) -> Tensor:

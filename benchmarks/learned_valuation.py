@@ -1,0 +1,342 @@
+"""Learned values against exact ones: points seen and unseen, as published and improved; and models that are retrained.
+
+A tenth of the labels become y + 1. Networks learn what points are worth to a K-nearest-neighbour classifier, K = 5, on
+clean reference points, and are held against the exact values of the *same* utility and weighting:
+
+- "regression": from the exact values of the training points under every label, at every t;
+- "multilinear": by least squares on coalitions of all points, at every t;
+- "published": the FW-Shapley paper's form, by least squares on batches of 256 points that play alone. It is also held
+  against what that estimates, the semivalue whose size law is that of 256 players ("batch law").
+
+Unseen points, a tenth of them mislabelled too, are held against exact values in N + {point}; beside the networks stands
+the stored index, whole, and on as few reference points as take no longer than the network.
+
+The retraining study counts fits of a logistic regression on digits: TMC-Shapley, least squares, and the learned
+valuator, by Spearman correlation with a long run of least squares.
+
+    python benchmarks/learned_valuation.py --data fashion_mnist.npz --device cuda
+    python benchmarks/learned_valuation.py --smoke --out build --figures build
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+import fwshapley as fw
+from fwshapley.games.neighbours import Utility
+from fwshapley.plots import COLOURS, new_figure
+from fwshapley.valuation import flip_labels, measure_detection
+from fwshapley.valuation.learned.knowledge import Likeness
+from fwshapley.valuation.learned.published import batch_law
+from record import record
+
+SEEDS = (0, 1, 2)
+K, SHARE, BATCH = 5, 0.1, 256
+WEIGHTS = (fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.Beta(alpha=1, beta=4))
+METHODS: tuple[tuple[str, Utility], ...] = (
+    ("regression", "soft"), ("multilinear", "soft"), ("regression", "vote"), ("published", "vote"),
+)  # fmt: skip
+SECONDS = (5, 20, 60)
+SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (10_000, 1_000)}
+QUERIES = 1_000
+MANY_QUERIES = 1_000_000
+REFERENCE_FITS = 100_000
+PLAYERS = 200
+FITS: Mapping[str, tuple[int, ...]] = {
+    "learned": (50, 100, 200, 400, 1_000, 2_000, 5_000),
+    "least squares": (500, 1_000, 2_000, 5_000, 10_000, 20_000),
+    "tmc": (500, 1_000, 2_000, 5_000, 10_000, 20_000),
+}
+
+Result = TypeVar("Result")
+
+
+class Points(NamedTuple):
+    """Training points, clean reference points and unseen ones, with labels of which some were flipped."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.int64]
+    wrong: NDArray[np.bool_]
+    reference: tuple[NDArray[np.float64], NDArray[np.int64]]
+    x_new: NDArray[np.float64]
+    y_new: NDArray[np.int64]
+    wrong_new: NDArray[np.bool_]
+
+
+def main() -> None:
+    """Learn, compare, print, draw, record."""
+    arguments = parse()
+    if arguments.draw:
+        results = json.loads((arguments.out / "learned_valuation.json").read_text())["results"]
+        draw(results).savefig(arguments.figures / "learned_valuation.png")
+        return
+    started = time.perf_counter()
+    tasks: dict[str, list[Any]] = {}
+    for name, seed in itertools.product(arguments.tasks, arguments.seeds):
+        tasks.setdefault(name, []).append(compare(load(name, seed, arguments.data), seed, arguments))
+        print(name, seed, *(f"\n  {key}: {value}" for key, value in tasks[name][-1].items()), flush=True)
+    study = [study_fits(seed, arguments) for seed in arguments.seeds]
+    results = {
+        "tasks": {name: summarise(runs) for name, runs in tasks.items()},
+        "study": summarise(study),
+        "settings": {"k": K, "batch": BATCH, "queries": QUERIES, "players": PLAYERS, "fits": arguments.reference_fits},
+        "sizes": {name: SIZES[name] for name in arguments.tasks},
+    }
+    if torch.device(arguments.device).type == "cuda":
+        results["throughput"] = throughput(arguments)
+    print(json.dumps(results["study"]), flush=True)
+    record(
+        "learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started,
+        packages=["scikit-learn"],
+    )  # fmt: skip
+    draw(results).savefig(arguments.figures / "learned_valuation.png")
+
+
+def parse() -> argparse.Namespace:
+    """Arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, help="Fashion-MNIST: a folder or an npz file; without, it is left out")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=-1, help="processes that fit models")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--smoke", action="store_true", help="a small table, and networks that have learnt nothing")
+    arguments = parser.parse_args()
+    arguments.tasks = [name for name in SIZES if name != "Fashion-MNIST" or arguments.data]
+    arguments.budgets = {f"{seconds} s": fw.Budget(seconds=seconds) for seconds in SECONDS}
+    arguments.fits, arguments.reference_fits = FITS, REFERENCE_FITS
+    if arguments.smoke:
+        arguments.tasks, arguments.seeds, arguments.jobs = ["breast cancer"], [0], 1
+        arguments.budgets = {"2 steps": fw.Budget(steps=2)}
+        arguments.fits, arguments.reference_fits = {"learned": (40,), "least squares": (460,), "tmc": (2_000,)}, 500
+    return arguments
+
+
+def load(name: str, seed: int, data: Path | None) -> Points:
+    """Points of a seed: drawn, and flipped."""
+    if name == "Fashion-MNIST":
+        images = fw.datasets.load("fashion_mnist", data)
+        x, y = images.images.flatten(1).double().numpy() / 255, images.labels.numpy()
+    else:
+        x, y = {"digits": load_digits, "breast cancer": load_breast_cancer}[name](return_X_y=True)
+        x = (x - x.mean(0)) / x.std(0) if name == "breast cancer" else x / 16
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(x))
+    n, references = SIZES[name]
+    train, reference, unseen = order[:n], order[n : n + references], order[n + references :][:QUERIES]
+    flipped, flipped_new = (flip_labels(y[rows], share=SHARE, how="next", seed=generator) for rows in (train, unseen))
+    return Points(
+        x[train], flipped.labels, flipped.flipped, (x[reference], y[reference]),
+        x[unseen], flipped_new.labels, flipped_new.flipped,
+    )  # fmt: skip
+
+
+def compare(points: Points, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Agreement with exact values of every way to learn, by utility, weighting and time."""
+    found: dict[str, Any] = {}
+    for utility in ("soft", "vote"):
+        laws = [*WEIGHTS, batch_law(fw.Shapley(), min(BATCH, len(points.x)), len(points.x))]
+        valuator = fw.KNNValuator(K, weights=laws, utility=utility, device=arguments.device, progress=False)
+        exact, seconds = timed(lambda: valuator.fit(points.x, points.y, points.reference))
+        indexed = fw.KNNValuator(
+            K, weights=list(WEIGHTS), utility=utility, device=arguments.device, progress=False
+        ).fit(points.x, points.y, points.reference)
+        unseen = indexed.value(points.x_new, points.y_new).values
+        _, query = timed(lambda: indexed.value(points.x_new, points.y_new))
+        found[f"exact, {utility}"] = {
+            "seconds": seconds,
+            "seconds unseen": query,
+            **{f"auroc {each}": auroc(values, points.wrong) for each, values in zip(WEIGHTS, exact.values_)},
+        }
+        for method, learnt in METHODS:
+            if learnt == utility:
+                found[f"{method}, {utility}"] = {
+                    name: judge(points, exact.values_, unseen, method, utility, budget, seed, arguments)
+                    for name, budget in arguments.budgets.items()
+                }
+        longest = found[f"regression, {utility}"][list(arguments.budgets)[-1]]
+        found[f"index in the time of the network, {utility}"] = short_index(
+            points, unseen, utility, longest["seconds unseen"], query, seed, arguments
+        )
+    return found
+
+
+def judge(
+    points: Points,
+    exact: Tensor,
+    unseen: Tensor,
+    method: str,
+    utility: Utility,
+    budget: fw.Budget,
+    seed: int,
+    arguments: argparse.Namespace,
+) -> dict[str, Any]:
+    """Agreement of one network."""
+    weights = WEIGHTS[0] if method == "published" else list(WEIGHTS)
+    valuator = fw.AmortizedValuator(
+        weights, utility=utility, k=K, method=method, batch=min(BATCH, len(points.x)), budget=budget, seed=seed,
+        device=arguments.device, progress=False,
+    )  # fmt: skip
+    _, seconds = timed(lambda: valuator.fit(points.x, points.y, points.reference))
+    valuator.value(points.x_new, points.y_new)
+    answered, query = timed(lambda: valuator.value(points.x_new, points.y_new))
+    seen, new = valuator.values_.reshape(-1, len(points.x)), answered.values.reshape(-1, len(points.x_new))
+    row: dict[str, Any] = {"seconds": seconds, "seconds unseen": query, "steps": valuator.history_.steps}
+    for each, ours, truth, ours_new, truth_new in zip(WEIGHTS, seen, exact, new, unseen, strict=False):
+        row |= {f"seen {each} {key}": value for key, value in likeness(ours, truth).items()}
+        row |= {f"unseen {each} {key}": value for key, value in likeness(ours_new, truth_new).items()}
+        row |= {f"auroc {each}": auroc(ours, points.wrong), f"auroc unseen {each}": auroc(ours_new, points.wrong_new)}
+    return row | {f"batch law {key}": value for key, value in likeness(seen[0], exact[-1]).items()}
+
+
+def short_index(
+    points: Points,
+    unseen: Tensor,
+    utility: Utility,
+    seconds: float,
+    query: float,
+    seed: int,
+    arguments: argparse.Namespace,
+) -> dict[str, Any]:
+    """Agreement of an index on as few reference points as answer in a network's time, one of each class at least."""
+    x, y = points.reference
+    count = max(round(len(y) * min(seconds / query, 1)), len(np.unique(points.y)))
+    order = np.random.default_rng(seed).permutation(len(y))
+    few = np.unique(np.concatenate([order[:count], [order[y[order] == each][0] for each in np.unique(y)]]))
+    short = fw.KNNValuator(K, weights=list(WEIGHTS), utility=utility, device=arguments.device, progress=False)
+    short.fit(points.x, points.y, (x[few], y[few])).value(points.x_new, points.y_new)
+    found, took = timed(lambda: short.value(points.x_new, points.y_new))
+    rows = zip(WEIGHTS, found.values, unseen, strict=True)
+    spearman = {f"unseen {each} spearman": likeness(ours, truth)["spearman"] for each, ours, truth in rows}
+    return {"references": len(few), "seconds unseen": took, **spearman}
+
+
+def study_fits(seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Ranking quality against model fits, of flipped digits."""
+    warnings.filterwarnings("ignore")  # of logistic regressions that have not converged
+    x, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(x))
+    x, y = x[order] / 16, y[order]
+    flipped = flip_labels(y[:PLAYERS], share=SHARE, how="next", seed=seed)
+    data, reference = (x[:PLAYERS], flipped.labels), (x[PLAYERS : 3 * PLAYERS], y[PLAYERS : 3 * PLAYERS])
+    model = LogisticRegression(max_iter=100, tol=1e-2)
+    retrain = partial(fw.RetrainingValuator, model, n_jobs=arguments.jobs, progress=False)
+    long = retrain(method="least squares", budget=arguments.reference_fits, seed=10**6 + seed).fit(*data, reference)
+    truth, noise = long.values_, long.result_.stderr
+    guess = fw.value_neighbours(*data, *reference, k=K, progress=False).values
+    found: dict[str, Any] = {
+        "reference": {
+            "reliability": 1 - float(noise.square().mean() / truth.var()), "auroc": auroc(truth, flipped.flipped),
+        },
+        "nearest neighbours": score(guess, truth, flipped.flipped),
+    }  # fmt: skip
+    for method, budgets in arguments.fits.items():
+        for fits in budgets:
+            if method == "learned":
+                utility = fw.RetrainingUtility(model)
+                valuator: Any = fw.AmortizedValuator(
+                    utility=utility, fits=fits, seed=seed, n_jobs=arguments.jobs, device="cpu", progress=False,
+                    budget=fw.Budget(steps=2),
+                )  # fmt: skip
+            else:
+                valuator = retrain(method=method, budget=fits, seed=seed)
+            values = valuator.fit(*data, reference).values_
+            found.setdefault(method, {})[str(fits)] = score(values, truth, flipped.flipped)
+            print(seed, method, fits, found[method][str(fits)], flush=True)
+    return found
+
+
+def throughput(arguments: argparse.Namespace) -> dict[str, float]:
+    """Points that a network values in a second, of 512 columns, already on the GPU."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2_000, 512, generator=generator), torch.arange(2_000) % 10
+    valuator = fw.AmortizedValuator(budget=fw.Budget(steps=10), device=arguments.device, progress=False)
+    valuator.fit(x, y, reference=(x[:1_000] + 0.1, y[:1_000]))
+    many = torch.randn(MANY_QUERIES, 512, generator=generator).to(arguments.device)
+    labels = torch.arange(MANY_QUERIES) % 10
+    valuator.value(many, labels)
+    _, seconds = timed(lambda: valuator.value(many, labels))
+    return {"points": MANY_QUERIES, "seconds": seconds, "points per second": MANY_QUERIES / seconds}
+
+
+def likeness(values: Tensor, truth: Tensor) -> dict[str, float]:
+    """Correlations of values and of ranks."""
+    found = Likeness.between(values, truth)
+    return {"spearman": found.spearman, "pearson": found.pearson}
+
+
+def score(values: Tensor, truth: Tensor, wrong: NDArray[np.bool_]) -> dict[str, float]:
+    """How well values rank points as a long run does, and find wrong labels."""
+    return {"spearman": likeness(values, truth)["spearman"], "auroc": auroc(values, wrong)}
+
+
+def auroc(values: Tensor, wrong: NDArray[np.bool_]) -> float:
+    """Of finding wrong labels by low values."""
+    return measure_detection(values, wrong).auroc
+
+
+def timed(call: Callable[[], Result]) -> tuple[Result, float]:
+    """Return a result, and the seconds it took."""
+    before = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - before
+
+
+def summarise(runs: Sequence[Any]) -> Any:  # noqa: ANN401 - a tree of figures in, a tree of their summaries out
+    """Mean and standard deviation over seeds, of every figure."""
+    if isinstance(runs[0], dict):
+        return {key: summarise([run[key] for run in runs]) for key in runs[0]}
+    return [float(np.mean(runs)), float(np.std(runs, ddof=1)) if len(runs) > 1 else 0.0]
+
+
+def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Draw agreement against training time for each task, and ranking quality against fits."""
+    tasks = results["tasks"]
+    figure = new_figure(width=3.4 * (len(tasks) + 1), height=3.6)
+    *panels, last = figure.subplots(1, len(tasks) + 1)
+    for axes, (task, found) in zip(panels, tasks.items(), strict=True):
+        for (method, utility), colour in zip(METHODS, COLOURS, strict=False):
+            runs = list(found[f"{method}, {utility}"].values())
+            means, spreads = zip(*(run[f"seen {WEIGHTS[0]} spearman"] for run in runs), strict=True)
+            seconds = [run["seconds"][0] for run in runs]
+            axes.errorbar(seconds, means, spreads, fmt="o-", color=colour, capsize=2, label=f"{method}, {utility}")
+        axes.set_title(task, fontsize="medium")
+        axes.set_xlabel("seconds to learn")
+        axes.set_ylabel("Spearman correlation with exact values")
+    panels[0].legend(frameon=False, fontsize="small")
+    for method, colour in zip(FITS, COLOURS, strict=False):
+        points = [(int(fits), row["spearman"]) for fits, row in results["study"][method].items()]
+        fits, scores = zip(*points, strict=True)
+        means, spreads = zip(*scores, strict=True)
+        last.errorbar(fits, means, spreads, fmt="o-", color=colour, capsize=2, label=method)
+    last.axhline(results["study"]["nearest neighbours"]["spearman"][0], color="grey", linestyle=":", label="the guess")
+    last.set_title("logistic regression on digits", fontsize="medium")
+    last.set_xlabel("fits")
+    last.set_ylabel("Spearman correlation with a long run")
+    last.legend(frameon=False, fontsize="small")
+    for axes in (*panels, last):
+        axes.set_xscale("log")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(visible=True, alpha=0.25)
+    return figure
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Valuation by networks: one pass for the value of a point, seen or unseen, without the training set."""

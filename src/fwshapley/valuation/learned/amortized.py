@@ -1,0 +1,363 @@
+"""A network that knows what points are worth: one pass for points seen or unseen, under any weighting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+
+from fwshapley.checks import Array, check_choice, check_whole
+from fwshapley.games.neighbours import Utility
+from fwshapley.games.retraining import RetrainingUtility, is_regressor
+from fwshapley.inputs import check_budget, choose_device
+from fwshapley.storage import digest, load_bundle, save_bundle
+from fwshapley.training import Budget, History
+from fwshapley.valuation.closed_forms import make_form
+from fwshapley.valuation.distances import Metric, place_more
+from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points
+from fwshapley.valuation.learned import grid
+from fwshapley.valuation.learned.knowledge import Known, Likeness
+from fwshapley.valuation.learned.learning import (
+    POINTS_AT_ONCE,
+    Learned,
+    Plan,
+    learn_as_published,
+    learn_by_coalitions,
+    learn_by_regression,
+)
+from fwshapley.valuation.learned.lessons import Lesson
+from fwshapley.valuation.learned.network import PointNetwork
+from fwshapley.valuation.learned.published import PublishedNetwork
+from fwshapley.valuation.learned.teachers import Taught, teach_by_fits, teach_neighbours
+from fwshapley.valuation.manners import Valuator
+from fwshapley.valuation.points import check_data
+from fwshapley.valuation.result import OTHER_POINTS, Valuation
+from fwshapley.valuation.setting import Setting, check_pair, check_setting, check_weights
+from fwshapley.version import __version__
+from fwshapley.weights import Semivalue
+
+Method = Literal["regression", "multilinear", "published"]
+"""How a network learns: from exact values; from coalitions of all points at every t; from batches, as in the paper."""
+
+KIND = "valuator"
+USUAL_BUDGET = Budget(steps=3000)
+USUAL_FITS, FEWEST_FITS = 2, 20
+"""Fits per point, for a model that is retrained, and the fewest in all."""
+
+
+class AmortizedValuator(Valuator):
+    """Values of points by a network: of a million points in a second, unseen ones too, and without the training set.
+
+    For the training points themselves and a nearest-neighbour utility, `KNNValuator` is exact and as quick. This is for
+    points to come, and for models that must be retrained, where it takes far fewer fits than sampling.
+
+    Args:
+        weights: the semivalue, or several; None is Shapley. A network that learns from nearest neighbours knows every
+            mixture over t, so that `value` may be asked for others; the others know the one they were taught.
+        utility: "soft" or "vote" of the k nearest neighbours, or a `RetrainingUtility`: any model and score.
+        k: neighbours that decide; for a RetrainingUtility, those that a first guess is made by.
+        method: "regression", from the exact values of the training points under every label, or from the scores of
+            fits; "multilinear", by least squares on coalitions of all points; "published", the FW-Shapley paper's
+            form, by least squares on batches that play alone. The last two are for comparison.
+        metric: "euclidean" or "cosine".
+        batch: points of a training step; for "published", the players of a game.
+        fits: of a RetrainingUtility's model; None is twice as many as there are points.
+        budget: how long the network is trained; None is 3000 steps.
+        seed: of all that is random.
+        n_jobs: cores, or processes to fit models in, as `KNNValuator` and `RetrainingValuator` have it.
+        device: "cpu", "cuda", or "auto" for a GPU if there is one.
+        checkpoint: file to save to now and then, and in the end; the scores of fits go to a second one beside it.
+        resume: go on from it, if it is there.
+        progress: show progress bars when it takes long on a terminal.
+
+    Attributes:
+        result_: the Valuation of the training points, after `fit`; for a RetrainingUtility with standard errors of
+            sampling, else with the network's error on points that it was not taught.
+        values_: its values.
+        likeness_: how well the network agrees with its teacher on points that it was not taught; None where it had no
+            teacher.
+        history_: of its training.
+
+    Example:
+        >>> valuator = AmortizedValuator(Beta(alpha=4, beta=1)).fit(x, y, reference=(x_valid, y_valid))
+        >>> valuator.value(x_new, y_new).suspects()
+    """
+
+    def __init__(
+        self,
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        *,
+        utility: Utility | RetrainingUtility = "soft",
+        k: int = 5,
+        method: Method = "regression",
+        metric: Metric = "euclidean",
+        batch: int = 256,
+        fits: int | None = None,
+        budget: Budget | None = None,
+        seed: int = 0,
+        n_jobs: int | None = None,
+        device: str | torch.device = "auto",
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+        progress: bool = True,
+    ) -> None:
+        self.weights, self.utility, self.k, self.method, self.metric = weights, utility, k, method, metric
+        self.batch, self.fits, self.budget, self.seed, self.n_jobs = batch, fits, budget, seed, n_jobs
+        self.device, self.checkpoint, self.resume, self.progress = device, checkpoint, resume, progress
+
+    def fit(self, x: Array, y: Array, reference: tuple[Array, Array] | None = None) -> Self:
+        """Learn what points like those of x are worth to reference points, or each to the others.
+
+        Args:
+            x: features of the training points: numbers.
+            y: their labels.
+            reference: points to be predicted, and their labels; None only for a nearest-neighbour utility learnt by
+                regression.
+        """
+        several, plan = self._check_arguments(reference)
+        x_reference, y_reference = (None, None) if reference is None else check_pair(reference)
+        setting = check_setting(
+            x, y, x_reference, y_reference, weights=several, k=self.k, utility=self._neighbour_utility,
+            metric=self.metric,
+        )  # fmt: skip
+        plan = replace(plan, identity=self._identity(setting))
+        taught, learned = self._learn(setting, plan, x, y, reference)
+        self.network_, self.history_ = learned.network, learned.history
+        self.known_ = Known(
+            weights=tuple(several),
+            stacked=isinstance(self.weights, (list, tuple)),
+            every=len(getattr(learned.network, "spread", ())) > 1,
+            metric=self.metric,
+            classes=setting.classes,
+            n=len(setting.labels),
+            references=len(setting.other_labels) - setting.held_out,
+            provenance=self._provenance(setting, learned),
+        )
+        self.centre_ = torch.from_numpy(setting.places.centre)
+        labels = torch.from_numpy(setting.labels)
+        found = self._values(_placed(setting), labels, several)
+        self.likeness_ = None if taught is None else self._judge(taught, learned, found, labels)
+        self.result_ = self._valuation(found, labels, several, stacked=self.known_.stacked)
+        if taught is not None and taught.values is not None and taught.stderr is not None:
+            self.result_ = replace(self.result_, values=taught.values, stderr=taught.stderr)
+        return self
+
+    def value(self, x: Array, y: Array, weights: Semivalue | Sequence[Semivalue] | None = None) -> Valuation:
+        """Value points, seen or not, each as if it alone had joined the training points: one pass of the network.
+
+        Args:
+            x: features of the points.
+            y: their labels, of the classes that `fit` saw.
+            weights: None for those of `fit`.
+        """
+        if not hasattr(self, "network_"):
+            raise RuntimeError("nothing has been learnt yet: call fit(x, y) first, or load(path)")
+        several, stacked = list(self.known_.weights), self.known_.stacked
+        if weights is not None:
+            several, stacked = check_weights(weights), isinstance(weights, (list, tuple))
+        if not self.known_.every and several != list(self.known_.weights):
+            raise ValueError(
+                f"this network was taught {', '.join(map(str, self.known_.weights))} alone: fit one with the weights "
+                "you want"
+            )
+        points = self._place(x)
+        codes, _ = check_labels("y", y, len(points), classes=self.known_.classes, advice=NEWCOMER_ADVICE)
+        labels = torch.from_numpy(codes)
+        return self._valuation(self._values(points, labels, several), labels, several, stacked=stacked)
+
+    def save(self, path: str | Path) -> None:
+        """Write the network, and the values of the training points, to one safetensors file."""
+        values = self.values_
+        facts = {
+            "arguments": self._plain_arguments(),
+            "known": self.known_.facts(),
+            "likeness": None if self.likeness_ is None else asdict(self.likeness_),
+            "history": asdict(self.history_),
+            "published": isinstance(self.network_, PublishedNetwork),
+        }
+        tensors = {f"network.{name}": tensor for name, tensor in self.network_.state_dict().items()}
+        tensors |= {"centre": self.centre_, "values": values, "stderr": self.result_.stderr}
+        save_bundle(Path(path), KIND, facts, tensors | {"labels": self.result_.labels})
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str | torch.device = "auto") -> AmortizedValuator:
+        """Read what `save` wrote: it values points at once. To `fit` again, a RetrainingUtility must be given anew."""
+        facts, tensors = load_bundle(Path(path), KIND)
+        known = Known.from_facts(facts["known"])
+        made = cls(list(known.weights) if known.stacked else known.weights[0], **facts["arguments"], device=device)
+        state = {name.partition(".")[2]: each for name, each in tensors.items() if name.startswith("network.")}
+        blank = torch.zeros(2, len(tensors["centre"]))
+        network: PointNetwork | PublishedNetwork
+        if facts["published"]:
+            network = PublishedNetwork(blank, len(known.classes))
+        else:
+            landmarks = torch.zeros_like(state["neighbourhood.landmarks"])
+            labels = torch.zeros(len(landmarks), dtype=torch.int64)
+            network = PointNetwork(blank, landmarks, labels, state["centre"], state["spread"])
+        network.load_state_dict(state)
+        made.network_, made.known_, made.centre_ = network.to(choose_device(device)).eval(), known, tensors["centre"]
+        made.history_ = History.from_facts(facts["history"])
+        made.likeness_ = None if facts["likeness"] is None else Likeness(**facts["likeness"])
+        made.result_ = made._valuation(tensors["values"], tensors["labels"], list(known.weights), stacked=known.stacked)
+        made.result_ = replace(made.result_, stderr=tensors["stderr"])
+        return made
+
+    def _check_arguments(self, reference: object) -> tuple[list[Semivalue], Plan]:
+        """Return weightings and how to train, or raise an error that says which argument is wrong."""
+        several = check_weights(self.weights)
+        check_choice("method", self.method, get_args(Method))
+        budget = self.budget or USUAL_BUDGET
+        check_budget(budget)
+        by_fits = isinstance(self.utility, RetrainingUtility)
+        if not by_fits:
+            check_choice("utility", self.utility, ("soft", "vote"))
+        if by_fits and self.method != "regression":
+            raise ValueError(f"method={self.method!r} plays nearest neighbours: a RetrainingUtility takes 'regression'")
+        if self.fits is not None and not by_fits:
+            raise ValueError("fits=... is for a RetrainingUtility: nearest neighbours take none")
+        if len(several) > 1 and (by_fits or self.method == "published"):
+            raise ValueError("this way of learning takes one weighting at a time; fit one valuator for each")
+        if reference is None and (by_fits or self.method != "regression"):
+            raise ValueError("this way of learning needs reference=(points, labels)")
+        if self.resume and self.checkpoint is None:
+            raise ValueError("resume=True needs the checkpoint to go on from: checkpoint=...")
+        plan = Plan(
+            budget, check_whole("batch", self.batch, minimum=2), check_whole("seed", self.seed, minimum=0),
+            choose_device(self.device), None if self.checkpoint is None else Path(self.checkpoint), self.resume, {},
+            self.progress,
+        )  # fmt: skip
+        return several, plan
+
+    def _learn(
+        self, setting: Setting, plan: Plan, x: Array, y: Array, reference: tuple[Array, Array] | None
+    ) -> tuple[Taught | None, Learned]:
+        lesson = _lesson(setting, plan.device)
+        if isinstance(self.utility, RetrainingUtility):
+            taught = self._teach_by_fits(self.utility, setting, plan, x, y, reference)
+            return taught, learn_by_regression(lesson, taught.targets, plan)
+        if self.method == "published":
+            return None, learn_as_published(lesson, setting.weights[0], plan)
+        nodes = grid.nodes(len(setting.labels))
+        at_nodes = setting._replace(weights=tuple(grid.banzhaf_values(nodes)))
+        if self.method == "multilinear":
+            counts = torch.bincount(torch.from_numpy(setting.labels))
+            reach = make_form("soft", at_nodes.weights, counts, self.k).reach
+            return None, learn_by_coalitions(lesson, nodes, reach.mean(1) / self.k, plan)
+        taught = teach_neighbours(at_nodes, device=str(plan.device), n_jobs=self.n_jobs, progress=self.progress)
+        return taught, learn_by_regression(lesson, taught.targets, plan)
+
+    def _teach_by_fits(
+        self, utility: RetrainingUtility, setting: Setting, plan: Plan, x: Array, y: Array, reference: object
+    ) -> Taught:
+        if is_regressor(utility.model):
+            raise ValueError("the network values points by class: for a regressor there is RetrainingValuator")
+        points = check_data(utility.model, x, y, reference)
+        fits = USUAL_FITS * points.n if self.fits is None else check_whole("fits", self.fits, minimum=FEWEST_FITS)
+        checkpoint = plan.checkpoint and plan.checkpoint.with_name(f"{plan.checkpoint.stem}-fits.safetensors")
+        return teach_by_fits(
+            utility.on(points.x, points.y, points.x_reference, points.y_reference), setting, setting.weights[0],
+            fits=fits, seed=plan.seed, identity={**plan.identity, "fits": fits}, n_jobs=self.n_jobs,
+            checkpoint=checkpoint, resume=plan.resume, device=str(plan.device), progress=plan.progress,
+        )  # fmt: skip
+
+    def _place(self, x: Array) -> Float[Tensor, "points columns"]:
+        """Points as the network takes them; those on a GPU stay there."""
+        columns = len(self.centre_)
+        if isinstance(x, Tensor) and x.device.type != "cpu" and self.known_.metric == "euclidean":
+            points = x.flatten(1)
+            if points.shape[1:] != (columns,) or not bool(points.isfinite().all()):
+                check_points("x", x, columns=columns)
+            return (points - self.centre_.to(points)).float()
+        rows = check_points("x", x, columns=columns)
+        return torch.from_numpy(place_more(rows, self.centre_.numpy(), self.known_.metric)[:, :-2]).float()
+
+    @torch.no_grad()
+    def _values(
+        self, points: Float[Tensor, "points columns"], labels: Int64[Tensor, " points"], several: list[Semivalue]
+    ) -> Float64[Tensor, "weights points"]:
+        device = self.network_.coordinates.mean.device
+        mix = self.known_.mixtures(several)
+        found = []
+        for some, label in zip(points.split(POINTS_AT_ONCE), labels.split(POINTS_AT_ONCE), strict=True):
+            every = self.network_.values(some.to(device))
+            own = every[torch.arange(len(some), device=device), label.to(device)]
+            found.append(own.double() @ mix.T.to(device))
+        return torch.cat(found).T.cpu()
+
+    def _judge(
+        self, taught: Taught, learned: Learned, found: Float64[Tensor, "weights n"], labels: Int64[Tensor, " n"]
+    ) -> Likeness:
+        rows = learned.held_out
+        mix = self.known_.mixtures(list(self.known_.weights))
+        return Likeness.between(found[0, rows], taught.targets[rows, labels[rows]] @ mix[0])
+
+    def _valuation(
+        self, values: Float64[Tensor, "weights points"], labels: Int64[Tensor, " points"], several: list[Semivalue], *,
+        stacked: bool,
+    ) -> Valuation:  # fmt: skip
+        values = values.reshape(-1, len(labels)) if stacked else values.reshape(len(labels))
+        error = torch.nan if self.likeness_ is None else self.likeness_.rmse
+        return Valuation(
+            values,
+            torch.full_like(values, error),
+            several if stacked else several[0],
+            labels=labels,
+            classes=tuple(map(str, self.known_.classes.tolist())),
+            references=self.known_.references,
+            error_bound=0.0,
+            provenance=self.known_.provenance,
+        )
+
+    @property
+    def _neighbour_utility(self) -> Utility:
+        return "soft" if isinstance(self.utility, RetrainingUtility) else self.utility
+
+    def _plain_arguments(self) -> dict[str, Any]:
+        """Arguments that JSON can hold."""
+        plain = {name: getattr(self, name) for name in ("k", "method", "metric", "batch", "fits", "seed")}
+        return {**plain, "utility": self._neighbour_utility}
+
+    def _identity(self, setting: Setting) -> dict[str, Any]:
+        """What must not change between a checkpoint and its resumption."""
+        places = {
+            "x": torch.from_numpy(setting.places.factor),
+            "y": torch.from_numpy(setting.labels),
+            "references": torch.from_numpy(setting.places.references),
+            "their labels": torch.from_numpy(setting.other_labels),
+        }
+        weights = [each.to_json() for each in setting.weights]
+        return {"data": digest(places), "weights": weights, **self._plain_arguments(), "utility": str(self.utility)}
+
+    def _provenance(self, setting: Setting, learned: Learned) -> dict[str, Any]:
+        return {
+            "method": f"network, {self.method}",
+            "utility": str(self.utility),
+            "k": self.k,
+            "metric": self.metric,
+            "seed": self.seed,
+            "steps": learned.history.steps,
+            "stopped": learned.history.stopped,
+            "reference": OTHER_POINTS if setting.held_out else "given",
+            "fwshapley": __version__,
+        }
+
+
+def _placed(setting: Setting) -> Float[Tensor, "n columns"]:
+    return torch.from_numpy(setting.places.factor[:, :-2]).float()
+
+
+def _lesson(setting: Setting, device: torch.device) -> Lesson:
+    return Lesson(
+        _placed(setting).to(device),
+        torch.from_numpy(setting.labels).to(device),
+        torch.from_numpy(setting.places.references).float().to(device),
+        torch.from_numpy(setting.other_labels).to(device),
+        len(setting.classes),
+        setting.k,
+        setting.utility,
+    )

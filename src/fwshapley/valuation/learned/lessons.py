@@ -1,0 +1,151 @@
+"""How a network learns values: by regression on exact ones, or by least squares on coalitions, without any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from fwshapley.games.neighbours import Ties, Utility
+from fwshapley.sampling import draw_trusted_bernoulli, draw_trusted_sizes
+from fwshapley.training import Batch, Loss
+from fwshapley.valuation.learned.games import NeighbourGames
+
+OWN_SHARE = 0.5
+"""Of the loss, that goes to the label a point has; the rest is shared by the labels it might have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """Points with labels, reference points with labels, and what coalitions are worth.
+
+    Attributes:
+        x: points that are learnt from.
+        labels: their class numbers.
+        references: reference points.
+        other_labels: their class numbers.
+        classes: number of labels.
+    """
+
+    x: Float[Tensor, "n columns"]
+    labels: Int[Tensor, " n"]
+    references: Float[Tensor, "references columns"]
+    other_labels: Int[Tensor, " references"]
+    classes: int
+    k: int
+    utility: Utility
+    ties: Ties = "lowest"
+
+    def games(
+        self, players: Int[Tensor, " players"] | slice, references: Int[Tensor, " some"]
+    ) -> NeighbourGames:
+        """Return the games that some or all points play for some reference points."""
+        order = torch.cdist(self.references[references], self.x[players]).argsort(1)
+        return NeighbourGames(
+            order, self.labels[players], self.other_labels[references], self.classes, self.k, self.utility, self.ties
+        )
+
+    def some_references(self, count: int, generator: torch.Generator) -> Int[Tensor, " some"]:
+        """Return some reference points, drawn at random."""
+        return torch.randint(len(self.references), (count,), generator=generator, device=self.x.device)
+
+
+def regression(
+    x: Float[Tensor, "n columns"], labels: Int[Tensor, " n"], targets: Float[Tensor, "n classes nodes"]
+) -> Loss:
+    """Squared error under every label and at every node, in units of the network; a point's own label counts most."""
+
+    def loss(network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        rows = batch.shard.of(batch.rows).to(x.device)
+        error = (network(x[rows]) - targets[rows]).float().square().mean(2)
+        own = error.gather(1, labels[rows][:, None]).mean()
+        return OWN_SHARE * own + (1 - OWN_SHARE) * error.mean()
+
+    return loss
+
+
+@dataclass(eq=False)
+class Multilinear:
+    """Least squares on coalitions of all points, each in with probability t: its minimiser are the values at every t.
+
+    A step looks at one node t. The batch's values are the network's, all others those it said last. Several processes
+    share the reference points of a step.
+
+    Attributes:
+        lesson: what is learnt from.
+        grid: logit t of the nodes.
+        unit: of the network at each node.
+        coalitions: drawn in a step.
+        references: whose games are played in a step.
+    """
+
+    lesson: Lesson
+    grid: Float[Tensor, " nodes"]
+    unit: Float[Tensor, " nodes"]
+    coalitions: int = 64
+    references: int = 32
+    _last: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._last = torch.zeros(len(self.lesson.x), len(self.grid), device=self.lesson.x.device)
+
+    def __call__(self, network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        """Loss at one node, in units of that node."""
+        lesson, device = self.lesson, self.lesson.x.device
+        rows = batch.rows.to(device)
+        said = network(lesson.x[rows]).float()
+        own = said.gather(1, lesson.labels[rows][:, None, None].expand(-1, 1, said.shape[2]))[:, 0]
+        node = int(torch.randint(len(self.grid), (1,), generator=batch.generator, device=device))
+        t = self.grid[node].sigmoid().float()
+        members = draw_trusted_bernoulli(t.expand(self.coalitions), len(lesson.x), batch.generator)
+        some = batch.shard.of(lesson.some_references(self.references, batch.generator))
+        games = lesson.games(slice(None), some)
+        values = self._last[:, node].index_put((rows,), own[:, node])
+        self._last[rows] = own.detach()
+        residual = games(members) / self.unit[node] - members.float() @ values
+        return (residual - residual.mean()).square().sum() / ((self.coalitions - 1) * t * (1 - t)) / len(lesson.x)
+
+
+@dataclass(frozen=True, eq=False)
+class BatchKernel:
+    """Least squares on coalitions of a batch that plays alone, as the paper has it.
+
+    Several processes share the reference points of a step.
+
+    Attributes:
+        lesson: what is learnt from.
+        law: of the sizes of coalitions, for as many players as a batch has.
+        coalitions: drawn in a step.
+        references: whose games are played in a step.
+    """
+
+    lesson: Lesson
+    law: Float[Tensor, " sizes"]
+    coalitions: int = 64
+    references: int = 64
+
+    def __call__(self, network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        """Squared error of the worth of coalitions, once the values are shifted to add up to the worth of all."""
+        lesson, device = self.lesson, self.lesson.x.device
+        rows, generator = batch.rows.to(device), batch.generator
+        some = batch.shard.of(lesson.some_references(self.references, generator))
+        games = lesson.games(rows, some)
+        said = network(lesson.x[rows], lesson.references[some], lesson.other_labels[some])
+        values = said.gather(1, lesson.labels[rows][:, None])[:, 0].float()
+        sizes = 1 + torch.multinomial(self.law.float(), self.coalitions, replacement=True, generator=generator)
+        members = draw_trusted_sizes(sizes, len(rows), generator)
+        nobody, everyone = games.ends()
+        shifted = values + (everyone - nobody - values.sum()) / len(rows)
+        gained = games(members) - nobody
+        return (gained - members.float() @ shifted).square().mean() / gained.square().mean()
+
+    def level(self, generator: torch.Generator, batch: int, games: int = 32) -> float:
+        """Mean value of a point of a batch, which the shift makes it: what all gain together, shared out."""
+        gained = []
+        for _ in range(games):
+            rows = torch.randperm(len(self.lesson.x), generator=generator, device=generator.device)[:batch]
+            nobody, everyone = self.lesson.games(rows, self.lesson.some_references(self.references, generator)).ends()
+            gained.append(float(everyone - nobody) / len(rows))
+        return sum(gained) / games
