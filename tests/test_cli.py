@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 import fwshapley as fw
-from fwshapley import valuation_report
 from fwshapley.cli import app
 
 
@@ -291,7 +290,7 @@ def test_a_stop_while_writing_leaves_nothing(
     def stop(*_: object) -> None:
         raise kind("no more")
 
-    monkeypatch.setattr(valuation_report, "make_report", stop)
+    monkeypatch.setattr("fwshapley.valuation_report.writing.make_report", stop)
     assert run("value", str(table), "-l", "kind", "-o", str(tmp_path / "out"))[0] == code
     assert results_in(tmp_path) == ["drinks.csv"]
 

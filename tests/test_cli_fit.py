@@ -14,9 +14,9 @@ from PIL import Image
 
 import fwshapley as fw
 from cli_cases import Classifier, export, run, write_models, write_pictures, write_rows, write_table
-from fwshapley.cli.images import Size, find_images, read_images
 from fwshapley.cli.models import ExportedModel
 from fwshapley.cli.reading import Reading, read_inputs
+from fwshapley.pictures.files import Size, find_images, read_images
 
 STEPS = ("--steps", "10", "--device", "cpu")
 

@@ -26,7 +26,7 @@ LAYERS = [
     ("baselines", "choosing"),
     ("explainer_report",),
     ("fwshapley",),  # the package itself, __init__.py
-    ("tables",),
+    ("pictures", "tables"),
     ("valuation_report",),
     ("cli",),
 ]

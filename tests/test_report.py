@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from fwshapley.plots import new_figure
-from fwshapley.report import Report
+from fwshapley.report import Picture, Report
 
 
 class Tags(HTMLParser):
@@ -39,3 +39,16 @@ def test_a_report_needs_nothing_but_itself(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert re.findall(r"(?:src|href)=.(?!data:)", text) == []
     assert "prefers-color-scheme: dark" in text
+
+
+def test_a_gallery_marks_pictures_by_more_than_colour(tmp_path: Path) -> None:
+    rows = [
+        [Picture(b"one", "png", "a <b>", ["1. a <b>", "label: x"]), Picture(b"two", "jpeg", "c", ["≠ y"], marked=True)]
+    ]
+    path = Report("Title").gallery(rows, "what is beside what").write(tmp_path / "report.html")
+    page = Tags(path.read_text(encoding="utf-8"))
+    pictures = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert [picture["alt"] for picture in pictures] == ["a <b>", "c"]
+    assert [str(picture["src"])[:15] for picture in pictures] == ["data:image/png;", "data:image/jpeg"]
+    assert [attributes.get("class") for tag, attributes in page.tags if tag == "figure"] == [None, "marked"]
+    assert all(text in page.text for text in ("what is beside what", "1. a <b>", "label: x", "≠ y"))

@@ -37,6 +37,7 @@ def test_neighbours_are_those_of_scikit_learn(metric: Metric) -> None:
     near = NearestNeighbors(n_neighbors=5, metric=metric).fit(x).kneighbors(return_distance=False)[points]
     expected = (y[near].mean(1) > 0.5).astype(int)
     suggestions = suggest_labels(x, y, points, k=5, metric=metric)
+    assert suggestions.neighbours.tolist() == near.tolist()
     assert suggestions.labels.tolist() == expected.tolist()
     assert suggestions.votes.tolist() == (y[near] == expected[:, None]).sum(1).tolist()
 

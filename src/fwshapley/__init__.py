@@ -13,18 +13,28 @@ from fwshapley.results import Attribution
 from fwshapley.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
 from fwshapley.training import Budget, Recipe
 from fwshapley.trust import ErrorModel
-from fwshapley.valuation import KNNValuator, RetrainingValuator, Valuation, value_neighbours
+from fwshapley.valuation import (
+    AmortizedValuator,
+    CrossFit,
+    KNNValuator,
+    RetrainingValuator,
+    Valuation,
+    cross_fit,
+    value_neighbours,
+)
 from fwshapley.version import __version__
 from fwshapley.weights import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 
 __all__ = [
     "FEASIBLE_SET",
+    "AmortizedValuator",
     "Attribution",
     "Banzhaf",
     "Beta",
     "Budget",
     "Cardinality",
     "ChosenWeights",
+    "CrossFit",
     "ErrorModel",
     "Estimate",
     "FeatureExplainer",
@@ -45,6 +55,7 @@ __all__ = [
     "baselines",
     "choose_weights",
     "columns",
+    "cross_fit",
     "datasets",
     "exact_values",
     "exact_wls_values",

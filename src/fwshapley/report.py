@@ -7,7 +7,7 @@ import html
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fwshapley.files import written_whole
 
@@ -25,7 +25,31 @@ table { border-collapse: collapse; margin: 0.5rem 0; font-variant-numeric: tabul
 th, td { padding: 0.3rem 0.9rem 0.3rem 0; text-align: right; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
 figure { margin: 1.2rem 0; } img { max-width: 100%; background: #ffffff; border-radius: 6px; }
+.gallery { display: flex; flex-wrap: wrap; gap: 0.5rem; padding: 0.9rem 0; border-bottom: 1px solid var(--line); }
+.gallery figure { margin: 0; width: 104px; } .gallery figure:first-child { width: 15rem; }
+.gallery img { width: 96px; height: 96px; object-fit: contain; background: none; border: 2px solid var(--line); }
+.gallery .marked img { border: 2px dashed var(--ink); }
+.gallery figcaption { font-size: 0.85rem; line-height: 1.35; overflow-wrap: anywhere; }
+.gallery figure:first-child figcaption { color: var(--ink); }
 """
+
+
+class Picture(NamedTuple):
+    """A picture of a gallery.
+
+    Attributes:
+        data: what a file of it holds.
+        kind: of that file.
+        title: that is read out, and shown when it is pointed at.
+        caption: lines below it.
+        marked: whether its frame is broken, which the caption should explain.
+    """
+
+    data: bytes
+    kind: Literal["png", "jpeg"]
+    title: str = ""
+    caption: Sequence[str] = ()
+    marked: bool = False
 
 
 class Report:
@@ -66,6 +90,13 @@ class Report:
         picture = f'<img alt="{_escape(caption)}" src="data:image/png;base64,{data}">'
         return self._add(f"<figure>{picture}<figcaption>{_escape(caption)}</figcaption></figure>")
 
+    def gallery(self, rows: Sequence[Sequence[Picture]], caption: str) -> Report:
+        """Add rows of small pictures; the first of each row has more room below it."""
+        self._add(f'<p class="lead">{_escape(caption)}</p>')
+        for row in rows:
+            self._add(f'<div class="gallery">{"".join(map(_figure_of, row))}</div>')
+        return self
+
     def write(self, path: str | Path) -> Path:
         """Write the page, whole or not at all, and return where it is."""
         head = f'<meta charset="utf-8"><title>{_escape(self.title)}</title><style>{STYLE}</style>'
@@ -77,6 +108,13 @@ class Report:
     def _add(self, part: str) -> Report:
         self._parts.append(part)
         return self
+
+
+def _figure_of(picture: Picture) -> str:
+    data, title = base64.b64encode(picture.data).decode(), _escape(picture.title)
+    image = f'<img alt="{title}" title="{title}" src="data:image/{picture.kind};base64,{data}">'
+    lines = "<br>".join(map(_escape, picture.caption))
+    return f"<figure{' class=marked' * picture.marked}>{image}<figcaption>{lines}</figcaption></figure>"
 
 
 def _escape(text: str) -> str:

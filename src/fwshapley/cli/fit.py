@@ -12,7 +12,6 @@ import typer
 import fwshapley as fw
 from fwshapley.choices import ObjectiveName
 from fwshapley.cli.console import check_device, console, errors_explained
-from fwshapley.cli.images import parse_size
 from fwshapley.cli.models import OutputChoice
 from fwshapley.cli.reading import Reading, parse_numbers
 from fwshapley.cli.training import (
@@ -26,6 +25,7 @@ from fwshapley.cli.training import (
     write_explainer,
 )
 from fwshapley.fitting import NetworkName
+from fwshapley.pictures.files import parse_size
 
 DEFAULT_SECONDS = 120.0
 

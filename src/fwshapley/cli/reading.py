@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fwshapley.cli.images import SUFFIXES, Colour, Size, find_images, read_images
+from fwshapley.pictures.files import SUFFIXES, Colour, Size, find_images, read_images
 from fwshapley.tables.reading import check_column, load_arrays, read_frame
 from fwshapley.tables.wording import counted, listed
 

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fwshapley.cli.images import Size
 from fwshapley.cli.reading import Reading
 from fwshapley.forms import Form
 from fwshapley.games.masking import Output
+from fwshapley.pictures.files import Size
 from fwshapley.saving import FILE, KIND
 from fwshapley.storage import load_bundle
 from fwshapley.version import __version__

@@ -1,7 +1,8 @@
-"""`fwshapley value`: which rows of a table have a wrong label."""
+"""`fwshapley value`: which rows of a table, or pictures of a folder, have a wrong label."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,76 +12,180 @@ from rich.markup import escape
 
 import fwshapley as fw
 from fwshapley import valuation_report
-from fwshapley.cli.console import check_matplotlib, console, errors, errors_explained
+from fwshapley.cli.console import check_device, check_matplotlib, console, errors, errors_explained
+from fwshapley.cli.folders import Learning, read_folders
+from fwshapley.cli.reading import Reading, parse_numbers
+from fwshapley.cli.training import CHECKPOINTS, about_going_on
 from fwshapley.games.neighbours import Utility
-from fwshapley.tables import read_table
+from fwshapley.pictures.files import parse_size
+from fwshapley.tables import Table, read_table
 from fwshapley.tables.wording import counted
 from fwshapley.valuation.distances import Metric
+from fwshapley.valuation_report.findings import Labelled
 
 reading = partial(typer.Option, rich_help_panel="What is read")
 writing = partial(typer.Option, rich_help_panel="What is written")
-valuing = partial(typer.Option, rich_help_panel="How rows are valued")
+valuing = partial(typer.Option, rich_help_panel="How points are valued")
+pictured = partial(typer.Option, rich_help_panel="Of pictures")
 
+DATA_HELP = "A .csv file, an .npz file with arrays x and y, or a folder of pictures with a folder for each class."
 LABEL_HELP = "Column of labels; an .npz file can do without."
-REFERENCE_HELP = "Table of rows to be predicted, best known to be right. Without it rows are valued by each other."
+REFERENCE_HELP = "Data to be predicted, best known to be right. Without it points are valued by each other."
+SCALE_HELP = "Standardise numbers, or use them as they are; of pictures for a backbone, divide bytes by 255."
 UTILITY_HELP = (
     "What neighbours are worth: the share of k that has the right label (soft), the share of those there are "
     "(normalised), or whether it wins the vote."
 )
+SIZE_HELP = "Resize pictures, such as 64x64; by default as they are, but 32 pixels a side at most without a backbone."
+BACKBONE_HELP = (
+    "Take features from this network instead of training some: package.module:attribute, file.py:attribute (both may "
+    "run code, as may what follows), or a .pt2 file of torch.export."
+)
 
+Options = Mapping[str, object]
+"""Options by name; those that were not given are None or False."""
+
+DEFAULT_FOLDS = 5
 MANY_PAIRS = 10**10
-"""Pairs of rows from which on a valuation takes a quarter of an hour or more on one core."""
+"""Pairs of points from which on a valuation takes a quarter of an hour or more on one core."""
 
 
 def value(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A .csv file, or an .npz file with arrays x and y.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)],
     *,
     label: Annotated[str | None, reading("--label", "-l", metavar="COLUMN", help=LABEL_HELP)] = None,
-    reference: Annotated[Path | None, reading("--reference", "-r", metavar="FILE", help=REFERENCE_HELP)] = None,
+    reference: Annotated[Path | None, reading("--reference", "-r", metavar="DATA", help=REFERENCE_HELP)] = None,
     ignore: Annotated[list[str] | None, reading(metavar="COLUMN", help="Column to leave out; may be repeated.")] = None,
-    scale: Annotated[bool, reading(help="Standardise numbers, or use them as they are.")] = True,
-    encoding: Annotated[str, reading(metavar="NAME", help="Of .csv files, such as cp1252.")] = "utf-8",
+    scale: Annotated[bool, reading(help=SCALE_HELP)] = True,
+    encoding: Annotated[str | None, reading(metavar="NAME", help="Of .csv files, such as cp1252.")] = None,
+    size: Annotated[str | None, pictured(metavar="HxW", help=SIZE_HELP)] = None,
+    grey: Annotated[bool | None, pictured("--grey/--rgb", help="Colour; by default as they are.")] = None,
+    folds: Annotated[int | None, pictured(min=2, metavar="N", help="Networks to train, one for each; 5.")] = None,
+    seconds: Annotated[float | None, pictured(metavar="X", help="Time to train, all networks together.")] = None,
+    steps: Annotated[int | None, pictured(min=1, metavar="N", help="Steps to train, all networks together.")] = None,
+    seed: Annotated[int | None, pictured(min=0, metavar="N", help="Of the training.")] = None,
+    resume: Annotated[bool, pictured("--resume", help="Go on with training that was stopped.")] = False,
+    backbone: Annotated[str | None, pictured(metavar="MODEL", help=BACKBONE_HELP)] = None,
+    mean: Annotated[str | None, pictured(metavar="X,X,X", help="For a backbone: subtracted from each channel.")] = None,
+    std: Annotated[str | None, pictured(metavar="X,X,X", help="For a backbone: each channel is divided by it.")] = None,
     alpha: Annotated[float, valuing(metavar="X", help="Larger favours small coalitions.")] = 1.0,
     beta: Annotated[float, valuing(metavar="X", help="Larger favours large ones; 1 and 1 is Shapley.")] = 1.0,
     k: Annotated[int, valuing("--k", "-k", min=1, metavar="N", help="Nearest neighbours that decide.")] = 5,
     utility: Annotated[Utility, valuing(help=UTILITY_HELP)] = "soft",
-    metric: Annotated[Metric, valuing(help="How far two rows are apart.")] = "euclidean",
+    metric: Annotated[Metric, valuing(help="How far two points are apart.")] = "euclidean",
     jobs: Annotated[
         int | None, valuing("--jobs", "-j", min=1, metavar="N", help="Cores to use instead of all.")
     ] = None,
+    device: Annotated[str, valuing(metavar="NAME", help="Such as cpu or cuda; auto is a GPU if any.")] = "auto",
     out: Annotated[Path, writing("--out", "-o", metavar="FOLDER", help="Folder for the results.")],
-    top: Annotated[int, writing(min=1, metavar="N", help="Suspicious rows to show.")] = 20,
+    top: Annotated[int, writing(min=1, metavar="N", help="Suspicious points to show.")] = 20,
     report: Annotated[bool, writing(help="Write report.html, which needs matplotlib.")] = True,
     force: Annotated[bool, writing("--force", help="Replace results that are in the folder.")] = False,
 ) -> None:
-    """Find rows of a table whose label is probably wrong: what each row is worth to its neighbours.
+    """Find points whose label is probably wrong: what each row or picture is worth to its neighbours.
 
-    Numbers are standardised, categories and dates turned into numbers, and what was done is said.
-    The folder gets ranking.csv with all rows, the most suspicious first, report.html and valuation.safetensors.
+    Numbers of a table are standardised, categories and dates turned into numbers, and what was done is said.
+    Pictures are compared by what networks say of them that were trained on the others; or by a network of yours.
+    The folder gets ranking.csv with all points, the most suspicious first, report.html and valuation.safetensors.
 
     Start with: fwshapley value train.csv --label species --out results
+
+    Or with: fwshapley value photos/ --out results
     """
-    with errors_explained():
+    trained = data.is_dir() and backbone is None
+    with errors_explained(partial(about_going_on, out)) if trained else errors_explained():
         weights = fw.Beta(alpha=alpha, beta=beta)
+        check_device(device)
+        _check_options(
+            data,
+            of_tables={"--label": label, "--ignore": ignore or None, "--encoding": encoding},
+            of_pictures={"--size": size, "--grey/--rgb": None if grey is None else "given", "--backbone": backbone},
+            of_training={"--folds": folds, "--seconds": seconds, "--steps": steps, "--seed": seed, "--resume": resume},
+            of_backbones={"--mean": mean, "--std": std, "--no-scale": data.is_dir() and not scale},
+        )
+        learning = Learning(
+            backbone,
+            folds=folds or DEFAULT_FOLDS,
+            budget=None if seconds is None and steps is None else fw.Budget(seconds, steps),
+            seed=seed or 0,
+            device=device,
+            checkpoints=out / CHECKPOINTS,
+            resume=resume,
+        )
         valuation_report.check_folder(out, report=report, force=force)
+        if trained:
+            learning.check_stopped(force=force)
         if report:
             check_matplotlib("the report: --no-report")
-        rows = read_table(table, label, encoding=encoding, ignore=ignore or (), scale=scale)
-        references = None if reference is None else rows.read_reference(reference, encoding=encoding)
-        _warn_of_long_work(len(rows), len(rows if references is None else references))
-        findings = valuation_report.value_table(
-            rows, references, weights=weights, k=k, utility=utility, metric=metric, top=top, jobs=jobs
+        points: Labelled
+        references: Labelled | None
+        if data.is_dir():
+            how = _reading(size, grey, mean, std, scale=scale)
+            points, references = read_folders(data, reference, how, learning, k)
+        else:
+            points, references = _read_tables(data, reference, label, encoding or "utf-8", ignore or (), scale=scale)
+        _warn_of_long_work(points, references)
+        findings = valuation_report.value_points(
+            points,
+            references,
+            weights=weights,
+            k=k,
+            utility=utility,
+            metric=metric,
+            top=top,
+            jobs=jobs,
+            device=device,
         )
         written = valuation_report.write(findings, out, report=report)
+        if trained:
+            learning.clear()
         valuation_report.show(findings, console)
         names = ", ".join(path.name for path in written)
         console.print(f"\nwritten to [bold]{escape(str(out))}[/bold]: {names}", highlight=False, soft_wrap=True)
 
 
-def _warn_of_long_work(rows: int, references: int) -> None:
-    if rows * references > MANY_PAIRS:
+def _check_options(
+    data: Path, *, of_tables: Options, of_pictures: Options, of_training: Options, of_backbones: Options
+) -> None:
+    """Raise an error if an option was given that does not apply to the data."""
+    if not data.is_dir():
+        _refuse({**of_pictures, **of_training, **of_backbones}, f"is for folders of pictures, which {data} is not")
+        return
+    _refuse(of_tables, f"is for tables, and {data} is a folder of pictures")
+    if of_pictures["--backbone"] is None:
+        _refuse(of_backbones, "is for a --backbone: networks that are trained here standardise by themselves")
+    else:
+        _refuse(of_training, "is for networks that are trained on the pictures: leave it out, or the --backbone")
+
+
+def _refuse(options: Options, why: str) -> None:
+    for name, given in options.items():
+        if given is not None and given is not False:
+            raise ValueError(f"{name} {why}")
+
+
+def _reading(size: str | None, grey: bool | None, mean: str | None, std: str | None, *, scale: bool) -> Reading:  # noqa: FBT001 - three-valued
+    return Reading(
+        size=None if size is None else parse_size(size),
+        colour=None if grey is None else "grey" if grey else "rgb",
+        scaled=scale,
+        mean=None if mean is None else parse_numbers(mean),
+        std=None if std is None else parse_numbers(std),
+    )
+
+
+def _read_tables(
+    path: Path, reference: Path | None, label: str | None, encoding: str, ignore: Sequence[str], *, scale: bool
+) -> tuple[Table, Table | None]:
+    table = read_table(path, label, encoding=encoding, ignore=ignore, scale=scale)
+    return table, None if reference is None else table.read_reference(reference, encoding=encoding)
+
+
+def _warn_of_long_work(points: Labelled, references: Labelled | None) -> None:
+    others = points if references is None else references
+    if len(points) * len(others) > MANY_PAIRS:
         errors.print(
-            f"{counted(rows, 'row')} for {counted(references, 'reference')} are many: this takes long. "
-            "A --reference of some thousand rows would do.",
+            f"{counted(len(points), points.noun)} for {counted(len(others), 'reference')} are many: this takes long. "
+            f"A --reference of some thousand {points.noun}s would do.",
             highlight=False,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,9 @@ class Table:
         notes: what was done, in short sentences.
         columns: how each column that is used became coordinates.
         encoding: of the file.
+        noun: what a point is called.
+        key: what says which point it is.
+        whole: what all of them are called.
     """
 
     path: Path
@@ -46,6 +50,10 @@ class Table:
     columns: tuple[Column, ...]
     encoding: str = "utf-8"
 
+    noun: ClassVar[str] = "row"
+    key: ClassVar[str] = "row"
+    whole: ClassVar[str] = "table"
+
     def __len__(self) -> int:
         return len(self.y)
 
@@ -53,6 +61,28 @@ class Table:
     def is_spreadsheet(self) -> bool:
         """Whether people read the file in rows and columns; otherwise it holds arrays."""
         return self.path.suffix.lower() != ".npz"
+
+    @property
+    def keys(self) -> list[str]:
+        """Where each row is in the file, as text."""
+        return [str(row) for row in self.rows]
+
+    @property
+    def about_keys(self) -> str:
+        """Return how rows are counted."""
+        how = "as a spreadsheet counts, the header is row 1" if self.is_spreadsheet else "counted from 0"
+        return f"row: {how}"
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Return where the rows come from, as JSON holds it."""
+        first, last = int(self.rows[0]), int(self.rows[-1])
+        return {
+            "table": self.path.name,
+            "label": self.label,
+            "first_row": first,
+            "rows_left_out": np.setdiff1d(np.arange(first, last), self.rows).tolist(),
+        }
 
     def texts(self) -> pd.DataFrame:
         """Read the rows of a spreadsheet again, all entries exactly as they are written."""

@@ -28,9 +28,14 @@ def listed(names: Iterable[object], most: int = MOST_NAMED) -> str:
     return ", ".join(shown[:most]) + more
 
 
+def printable(text: str) -> str:
+    """Return a text on one line, without what a terminal might obey."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def shortened(text: str) -> str:
-    """Return a text on one line, without what a terminal might obey, cut where it gets long."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    """Return a text that may be printed, cut where it gets long."""
+    plain = printable(text)
     return plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 1] + "…"
 
 

@@ -20,10 +20,12 @@ class Suggestions(NamedTuple):
     Attributes:
         labels: class number of each suggestion, as in `Valuation.labels`.
         votes: how many of the neighbours have that label.
+        neighbours: indices of those who were asked, from the nearest on.
     """
 
     labels: Int64[Tensor, " points"]
     votes: Int64[Tensor, " points"]
+    neighbours: Int64[Tensor, "points k"]
 
 
 def suggest_labels(
@@ -47,12 +49,15 @@ def suggest_labels(
         raise ValueError(f"k = {k} neighbours are more than the {len(table) - 1} other points")
     places = place(table, None, metric)
     everyone = torch.from_numpy(places.factor)
-    suggested, votes = [], []
-    for point in torch.as_tensor(points, dtype=torch.int64).tolist():  # one at a time: a row of distances is large
+    asked = torch.as_tensor(points, dtype=torch.int64)
+    neighbours = torch.empty(len(asked), k, dtype=torch.int64)
+    suggested, votes = torch.empty_like(asked), torch.empty_like(asked)
+    for row, point in enumerate(asked.tolist()):  # one at a time: a row of distances is large
         keys = distances_directly(everyone[[point], :-2], everyone)[0].view(torch.int64)
         keys[point] = NEVER
-        theirs = labels[nearest(keys, k)]
+        neighbours[row] = nearest(keys, k)
+        theirs = labels[neighbours[row]]
         alike = torch.bincount(theirs)[theirs]
-        suggested.append(int(theirs[alike.argmax()]))  # the first of several, which is the nearest
-        votes.append(int(alike.max()))
-    return Suggestions(torch.tensor(suggested, dtype=torch.int64), torch.tensor(votes, dtype=torch.int64))
+        suggested[row] = theirs[alike.argmax()]  # the first of several, which is the nearest
+        votes[row] = alike.max()
+    return Suggestions(suggested, votes, neighbours)

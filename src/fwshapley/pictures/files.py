@@ -41,6 +41,20 @@ def parse_size(text: str) -> Size:
     return Size(int(numbers[0]), int(numbers[-1]))
 
 
+class Look(NamedTuple):
+    """What pictures are like, from a look at their first bytes.
+
+    Attributes:
+        sizes: all that there are.
+        greys: how many are grey.
+        colour: that all can be in without a loss.
+    """
+
+    sizes: frozenset[Size]
+    greys: int
+    colour: Colour
+
+
 def find_images(path: Path) -> list[Path]:
     """Return all pictures in a folder and below it, in order; or the one picture that it is."""
     if path.is_file():
@@ -49,6 +63,17 @@ def find_images(path: Path) -> list[Path]:
     if not found:
         raise ValueError(f"{path} holds no pictures ({', '.join(sorted(SUFFIXES))})")
     return found
+
+
+def look_at(paths: Sequence[Path]) -> Look:
+    """Return what pictures are like, without reading their pixels."""
+    sizes: set[Size] = set()
+    greys = 0
+    for path in paths:
+        with _open(path) as picture:
+            sizes.add(Size(picture.height, picture.width))
+            greys += picture.mode in GREY_MODES
+    return Look(frozenset(sizes), greys, "grey" if greys == len(paths) else "rgb")
 
 
 def read_images(
@@ -61,8 +86,7 @@ def read_images(
         size: to resize to; None if all are of one size already.
         colour: to convert to; None is grey if all are, else rgb.
     """
-    if colour is None:
-        colour = "grey" if all(_is_grey(path) for path in paths) else "rgb"
+    colour = colour or look_at(paths).colour
     pictures: list[NDArray[np.uint8]] = []
     found = size
     with ProgressBar("reading pictures", len(paths)) as bar:
@@ -81,24 +105,26 @@ def read_images(
     return np.stack(pictures), found, colour
 
 
-def _is_grey(path: Path) -> bool:
-    with _open(path) as picture:
-        return picture.mode in GREY_MODES
-
-
-def _read(path: Path, size: Size | None, colour: Colour) -> NDArray[np.uint8]:
+def load_picture(path: Path, colour: Colour | None = None) -> Image:
+    """Return a picture in 8 bits, in the colour asked for or its own, or say that it is damaged."""
     from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
 
     try:
         with _open(path) as stored:
             deep = stored.mode.startswith("I")
             picture = Image.fromarray((np.asarray(stored) // DEEP).astype(np.uint8)) if deep else stored
-            picture = picture.convert(MODES[colour])
-        if size is not None and picture.size != (size.width, size.height):
-            picture = picture.resize((size.width, size.height), Image.Resampling.BILINEAR)
-        pixels = np.asarray(picture)
+            return picture.convert(MODES[colour or ("grey" if stored.mode in GREY_MODES else "rgb")])
     except (OSError, SyntaxError) as error:  # what Pillow raises on damaged files
         raise ValueError(f"{path} cannot be read as a picture: {error}") from error
+
+
+def _read(path: Path, size: Size | None, colour: Colour) -> NDArray[np.uint8]:
+    from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
+
+    picture = load_picture(path, colour)
+    if size is not None and picture.size != (size.width, size.height):
+        picture = picture.resize((size.width, size.height), Image.Resampling.BILINEAR)
+    pixels = np.asarray(picture)
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)  # noqa: PLR2004 - no axis for channels
 
 
