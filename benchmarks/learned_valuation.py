@@ -26,7 +26,9 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -41,6 +43,7 @@ import fwshapley as fw
 from fwshapley.games.neighbours import Utility
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
+from fwshapley.valuation.learned.amortized import Method
 from fwshapley.valuation.learned.knowledge import Likeness
 from fwshapley.valuation.learned.published import batch_law
 from record import record
@@ -48,12 +51,13 @@ from record import record
 SEEDS = (0, 1, 2)
 K, SHARE, BATCH = 5, 0.1, 256
 WEIGHTS = (fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.Beta(alpha=1, beta=4))
-METHODS: tuple[tuple[str, Utility], ...] = (
+METHODS: tuple[tuple[Method, Utility], ...] = (
     ("regression", "soft"), ("multilinear", "soft"), ("regression", "vote"), ("published", "vote"),
 )  # fmt: skip
-SECONDS = (5, 20, 60)
+SECONDS = (3, 9, 27)
 SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (10_000, 1_000)}
 QUERIES = 1_000
+LARGE, LARGE_QUERIES = (50_000, 2_000), 8_000
 MANY_QUERIES = 1_000_000
 REFERENCE_FITS = 100_000
 PLAYERS = 200
@@ -64,6 +68,13 @@ FITS: Mapping[str, tuple[int, ...]] = {
 }
 
 Result = TypeVar("Result")
+
+
+class Truth(NamedTuple):
+    """Exact values under all weightings and the batch law, of points seen; and under all weightings, of others."""
+
+    seen: Tensor
+    unseen: Tensor
 
 
 class Points(NamedTuple):
@@ -86,19 +97,25 @@ def main() -> None:
         draw(results).savefig(arguments.figures / "learned_valuation.png")
         return
     started = time.perf_counter()
-    tasks: dict[str, list[Any]] = {}
-    for name, seed in itertools.product(arguments.tasks, arguments.seeds):
-        tasks.setdefault(name, []).append(compare(load(name, seed, arguments.data), seed, arguments))
-        print(name, seed, *(f"\n  {key}: {value}" for key, value in tasks[name][-1].items()), flush=True)
+    jobs = list(itertools.product(arguments.tasks, arguments.seeds))
+    with ProcessPoolExecutor(arguments.workers, get_context("spawn")) as pool:
+        found = list(pool.map(compare, *zip(*jobs, strict=True), itertools.repeat(arguments)))
+    tasks = {
+        name: [run for (task, _), run in zip(jobs, found, strict=True) if task == name] for name in arguments.tasks
+    }
     study = [study_fits(seed, arguments) for seed in arguments.seeds]
     results = {
         "tasks": {name: summarise(runs) for name, runs in tasks.items()},
         "study": summarise(study),
-        "settings": {"k": K, "batch": BATCH, "queries": QUERIES, "players": PLAYERS, "fits": arguments.reference_fits},
+        "settings": {"k": K, "batch": BATCH, "queries": QUERIES, "workers": arguments.workers},
+        "players": arguments.players,
+        "reference fits": arguments.reference_fits,
         "sizes": {name: SIZES[name] for name in arguments.tasks},
     }
     if torch.device(arguments.device).type == "cuda":
         results["throughput"] = throughput(arguments)
+    if arguments.data is not None:
+        results["large"] = large(arguments)
     print(json.dumps(results["study"]), flush=True)
     record(
         "learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started,
@@ -113,6 +130,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="Fashion-MNIST: a folder or an npz file; without, it is left out")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=-1, help="processes that fit models")
+    parser.add_argument("--workers", type=int, default=1, help="networks that learn side by side")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -121,15 +139,18 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     arguments.tasks = [name for name in SIZES if name != "Fashion-MNIST" or arguments.data]
     arguments.budgets = {f"{seconds} s": fw.Budget(seconds=seconds) for seconds in SECONDS}
-    arguments.fits, arguments.reference_fits = FITS, REFERENCE_FITS
+    arguments.fits, arguments.reference_fits, arguments.players = FITS, REFERENCE_FITS, PLAYERS
     if arguments.smoke:
         arguments.tasks, arguments.seeds, arguments.jobs = ["breast cancer"], [0], 1
         arguments.budgets = {"2 steps": fw.Budget(steps=2)}
-        arguments.fits, arguments.reference_fits = {"learned": (40,), "least squares": (460,), "tmc": (2_000,)}, 500
+        arguments.players, arguments.reference_fits = 60, 200
+        arguments.fits = {"learned": (40,), "least squares": (150,), "tmc": (600,)}
     return arguments
 
 
-def load(name: str, seed: int, data: Path | None) -> Points:
+def load(
+    name: str, seed: int, data: Path | None, *, sizes: tuple[int, int] | None = None, queries: int = QUERIES
+) -> Points:
     """Points of a seed: drawn, and flipped."""
     if name == "Fashion-MNIST":
         images = fw.datasets.load("fashion_mnist", data)
@@ -139,8 +160,8 @@ def load(name: str, seed: int, data: Path | None) -> Points:
         x = (x - x.mean(0)) / x.std(0) if name == "breast cancer" else x / 16
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(x))
-    n, references = SIZES[name]
-    train, reference, unseen = order[:n], order[n : n + references], order[n + references :][:QUERIES]
+    n, references = sizes or SIZES[name]
+    train, reference, unseen = order[:n], order[n : n + references], order[n + references :][:queries]
     flipped, flipped_new = (flip_labels(y[rows], share=SHARE, how="next", seed=generator) for rows in (train, unseen))
     return Points(
         x[train], flipped.labels, flipped.flipped, (x[reference], y[reference]),
@@ -148,81 +169,74 @@ def load(name: str, seed: int, data: Path | None) -> Points:
     )  # fmt: skip
 
 
-def compare(points: Points, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
+def compare(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Agreement with exact values of every way to learn, by utility, weighting and time."""
+    points = load(name, seed, arguments.data)
     found: dict[str, Any] = {}
     for utility in ("soft", "vote"):
         laws = [*WEIGHTS, batch_law(fw.Shapley(), min(BATCH, len(points.x)), len(points.x))]
         valuator = fw.KNNValuator(K, weights=laws, utility=utility, device=arguments.device, progress=False)
-        exact, seconds = timed(lambda: valuator.fit(points.x, points.y, points.reference))
+        exact, seconds = timed(partial(valuator.fit, points.x, points.y, points.reference))
         indexed = fw.KNNValuator(
             K, weights=list(WEIGHTS), utility=utility, device=arguments.device, progress=False
         ).fit(points.x, points.y, points.reference)
         unseen = indexed.value(points.x_new, points.y_new).values
-        _, query = timed(lambda: indexed.value(points.x_new, points.y_new))
+        _, query = timed(partial(indexed.value, points.x_new, points.y_new))
         found[f"exact, {utility}"] = {
             "seconds": seconds,
             "seconds unseen": query,
-            **{f"auroc {each}": auroc(values, points.wrong) for each, values in zip(WEIGHTS, exact.values_)},
+            **{
+                f"auroc {each}": auroc(values, points.wrong)
+                for each, values in zip(WEIGHTS, exact.values_, strict=False)
+            },
         }
         for method, learnt in METHODS:
             if learnt == utility:
                 found[f"{method}, {utility}"] = {
-                    name: judge(points, exact.values_, unseen, method, utility, budget, seed, arguments)
+                    name: judge(points, Truth(exact.values_, unseen), learner(method, utility, budget, seed, arguments))
                     for name, budget in arguments.budgets.items()
                 }
         longest = found[f"regression, {utility}"][list(arguments.budgets)[-1]]
         found[f"index in the time of the network, {utility}"] = short_index(
-            points, unseen, utility, longest["seconds unseen"], query, seed, arguments
+            points, unseen, valuator, share=longest["seconds unseen"] / query, seed=seed
         )
     return found
 
 
-def judge(
-    points: Points,
-    exact: Tensor,
-    unseen: Tensor,
-    method: str,
-    utility: Utility,
-    budget: fw.Budget,
-    seed: int,
-    arguments: argparse.Namespace,
-) -> dict[str, Any]:
-    """Agreement of one network."""
+def learner(
+    method: Method, utility: Utility, budget: fw.Budget, seed: int, arguments: argparse.Namespace
+) -> fw.AmortizedValuator:
+    """Return a network that has not learnt yet."""
     weights = WEIGHTS[0] if method == "published" else list(WEIGHTS)
-    valuator = fw.AmortizedValuator(
-        weights, utility=utility, k=K, method=method, batch=min(BATCH, len(points.x)), budget=budget, seed=seed,
-        device=arguments.device, progress=False,
+    return fw.AmortizedValuator(
+        weights, utility=utility, k=K, method=method, batch=BATCH, budget=budget, seed=seed, device=arguments.device,
+        progress=False,
     )  # fmt: skip
+
+
+def judge(points: Points, truth: Truth, valuator: fw.AmortizedValuator) -> dict[str, Any]:
+    """Agreement of one network."""
     _, seconds = timed(lambda: valuator.fit(points.x, points.y, points.reference))
     valuator.value(points.x_new, points.y_new)
     answered, query = timed(lambda: valuator.value(points.x_new, points.y_new))
     seen, new = valuator.values_.reshape(-1, len(points.x)), answered.values.reshape(-1, len(points.x_new))
     row: dict[str, Any] = {"seconds": seconds, "seconds unseen": query, "steps": valuator.history_.steps}
-    for each, ours, truth, ours_new, truth_new in zip(WEIGHTS, seen, exact, new, unseen, strict=False):
-        row |= {f"seen {each} {key}": value for key, value in likeness(ours, truth).items()}
-        row |= {f"unseen {each} {key}": value for key, value in likeness(ours_new, truth_new).items()}
+    for each, ours, right, ours_new, right_new in zip(WEIGHTS, seen, truth.seen, new, truth.unseen, strict=False):
+        row |= {f"seen {each} {key}": value for key, value in likeness(ours, right).items()}
+        row |= {f"unseen {each} {key}": value for key, value in likeness(ours_new, right_new).items()}
         row |= {f"auroc {each}": auroc(ours, points.wrong), f"auroc unseen {each}": auroc(ours_new, points.wrong_new)}
-    return row | {f"batch law {key}": value for key, value in likeness(seen[0], exact[-1]).items()}
+    return row | {f"batch law {key}": value for key, value in likeness(seen[0], truth.seen[-1]).items()}
 
 
-def short_index(
-    points: Points,
-    unseen: Tensor,
-    utility: Utility,
-    seconds: float,
-    query: float,
-    seed: int,
-    arguments: argparse.Namespace,
-) -> dict[str, Any]:
+def short_index(points: Points, unseen: Tensor, like: fw.KNNValuator, *, share: float, seed: int) -> dict[str, Any]:
     """Agreement of an index on as few reference points as answer in a network's time, one of each class at least."""
     x, y = points.reference
-    count = max(round(len(y) * min(seconds / query, 1)), len(np.unique(points.y)))
     order = np.random.default_rng(seed).permutation(len(y))
-    few = np.unique(np.concatenate([order[:count], [order[y[order] == each][0] for each in np.unique(y)]]))
-    short = fw.KNNValuator(K, weights=list(WEIGHTS), utility=utility, device=arguments.device, progress=False)
+    of_each_class = [order[y[order] == each][0] for each in np.unique(y)]
+    few = np.unique(np.concatenate([order[: round(len(y) * min(share, 1))], of_each_class]))
+    short = fw.KNNValuator(**like.get_params() | {"weights": list(WEIGHTS)})
     short.fit(points.x, points.y, (x[few], y[few])).value(points.x_new, points.y_new)
-    found, took = timed(lambda: short.value(points.x_new, points.y_new))
+    found, took = timed(partial(short.value, points.x_new, points.y_new))
     rows = zip(WEIGHTS, found.values, unseen, strict=True)
     spearman = {f"unseen {each} spearman": likeness(ours, truth)["spearman"] for each, ours, truth in rows}
     return {"references": len(few), "seconds unseen": took, **spearman}
@@ -234,8 +248,9 @@ def study_fits(seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     x, y = load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(x))
     x, y = x[order] / 16, y[order]
-    flipped = flip_labels(y[:PLAYERS], share=SHARE, how="next", seed=seed)
-    data, reference = (x[:PLAYERS], flipped.labels), (x[PLAYERS : 3 * PLAYERS], y[PLAYERS : 3 * PLAYERS])
+    n = arguments.players
+    flipped = flip_labels(y[:n], share=SHARE, how="next", seed=seed)
+    data, reference = (x[:n], flipped.labels), (x[n : 3 * n], y[n : 3 * n])
     model = LogisticRegression(max_iter=100, tol=1e-2)
     retrain = partial(fw.RetrainingValuator, model, n_jobs=arguments.jobs, progress=False)
     long = retrain(method="least squares", budget=arguments.reference_fits, seed=10**6 + seed).fit(*data, reference)
@@ -261,6 +276,40 @@ def study_fits(seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
             found.setdefault(method, {})[str(fits)] = score(values, truth, flipped.flipped)
             print(seed, method, fits, found[method][str(fits)], flush=True)
     return found
+
+
+def large(arguments: argparse.Namespace) -> dict[str, float]:
+    """What unseen points of Fashion-MNIST cost, by a network and by an index, for many training points; one seed."""
+    name = "Fashion-MNIST"
+    points = load(name, 0, arguments.data, sizes=LARGE, queries=LARGE_QUERIES)
+    exact = fw.KNNValuator(K, device=arguments.device, progress=False).fit(points.x, points.y, points.reference)
+    unseen, building = timed(partial(exact.value, points.x_new, points.y_new))
+    _, by_index = timed(partial(exact.value, points.x_new, points.y_new))
+    learned = learner("regression", "soft", list(arguments.budgets.values())[-1], 0, arguments)
+    _, learning = timed(partial(learned.fit, points.x, points.y, points.reference))
+    found = learned.value(points.x_new, points.y_new, WEIGHTS[0])
+    _, by_network = timed(partial(learned.value, points.x_new, points.y_new, WEIGHTS[0]))
+    few = max(round(LARGE[1] * by_network / by_index), 10)
+    short = fw.KNNValuator(K, device=arguments.device, progress=False)
+    short.fit(points.x, points.y, (points.reference[0][:few], points.reference[1][:few]))
+    some = short.value(points.x_new, points.y_new)
+    _, by_few = timed(partial(short.value, points.x_new, points.y_new))
+    return {
+        "points": LARGE[0],
+        "references": LARGE[1],
+        "unseen": LARGE_QUERIES,
+        "index made in": building - by_index,
+        "index": by_index,
+        "network learnt in": learning,
+        "network": by_network,
+        "network spearman": likeness(found.values, unseen.values)["spearman"],
+        "few references": few,
+        "index of few": by_few,
+        "index of few spearman": likeness(some.values, unseen.values)["spearman"],
+        "auroc": auroc(unseen.values, points.wrong_new),
+        "network auroc": auroc(found.values, points.wrong_new),
+        "index of few auroc": auroc(some.values, points.wrong_new),
+    }
 
 
 def throughput(arguments: argparse.Namespace) -> dict[str, float]:
@@ -312,11 +361,11 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
     figure = new_figure(width=3.4 * (len(tasks) + 1), height=3.6)
     *panels, last = figure.subplots(1, len(tasks) + 1)
     for axes, (task, found) in zip(panels, tasks.items(), strict=True):
-        for (method, utility), colour in zip(METHODS, COLOURS, strict=False):
-            runs = list(found[f"{method}, {utility}"].values())
+        for (way, utility), colour in zip(METHODS, COLOURS, strict=False):
+            runs = list(found[f"{way}, {utility}"].values())
             means, spreads = zip(*(run[f"seen {WEIGHTS[0]} spearman"] for run in runs), strict=True)
             seconds = [run["seconds"][0] for run in runs]
-            axes.errorbar(seconds, means, spreads, fmt="o-", color=colour, capsize=2, label=f"{method}, {utility}")
+            axes.errorbar(seconds, means, spreads, fmt="o-", color=colour, capsize=2, label=f"{way}, {utility}")
         axes.set_title(task, fontsize="medium")
         axes.set_xlabel("seconds to learn")
         axes.set_ylabel("Spearman correlation with exact values")

@@ -228,3 +228,26 @@ def test_points_may_live_on_the_device(device: str) -> None:
     there = fw.value_neighbours(x.to(device), y.to(device), k=4, device=device, tolerance=0.01, progress=False)
     here = fw.value_neighbours(x, y, k=4, device="cpu", tolerance=0.01, progress=False)
     assert_close(there.values, here.values, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("utility", ["soft", "vote"])
+def test_unseen_points_are_valued_alike_on_any_device(utility: Utility, device: str) -> None:
+    x, y = rows(60, 4), torch.arange(60) % 3
+    new, labels = rows(9, 4, seed=2), torch.arange(9) % 3
+    here, there = (
+        fw.KNNValuator(4, utility=utility, device=where, progress=False).fit(x, y).value(new, labels)
+        for where in ("cpu", device)
+    )
+    assert_close(there.values, here.values, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["regression", "multilinear", "published"])
+def test_a_network_learns_values_on_any_device(
+    method: Literal["regression", "multilinear", "published"], device: str
+) -> None:
+    x, y = rows(60, 4), torch.arange(60) % 3
+    valuator = fw.AmortizedValuator(method=method, budget=fw.Budget(steps=3), batch=20, device=device, progress=False)
+    valuator.fit(x, y, reference=(rows(30, 4, seed=1), torch.arange(30) % 3))
+    assert valuator.values_.device.type == "cpu"
+    there = valuator.value(x.to(device), y.to(device))
+    assert_close(there.values, valuator.values_, rtol=1e-3, atol=1e-6)

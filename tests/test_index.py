@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import fwshapley as fw
+from fwshapley.games.neighbours import Utility
 from fwshapley.valuation import index as index_module
 
 WEIGHTS = [fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.Banzhaf(0.3), fw.LeaveOneOut()]
@@ -19,12 +20,15 @@ def make_points(count: int, seed: int, *, grid: bool = False) -> tuple[np.ndarra
 
 
 @pytest.mark.parametrize("utility", ["soft", "normalised", "vote"])
-@pytest.mark.parametrize("reference", [True, False], ids=["reference", "each other"])
-@pytest.mark.parametrize("grid", [False, True], ids=["apart", "ties"])
-def test_unseen_points_are_worth_what_they_are_in_the_company_of_all(utility: str, reference: bool, grid: bool) -> None:
+@pytest.mark.parametrize("reference", ["given", "each other"])
+@pytest.mark.parametrize("places", ["apart", "ties"])
+def test_unseen_points_are_worth_what_they_are_in_the_company_of_all(
+    utility: Utility, reference: str, places: str
+) -> None:
+    grid = places == "ties"
     x, y = make_points(14, 0, grid=grid)
     x_new, y_new = make_points(6, 1, grid=grid)
-    pair = make_points(9, 2, grid=grid) if reference else None
+    pair = make_points(9, 2, grid=grid) if reference == "given" else None
     valuator = fw.KNNValuator(3, weights=WEIGHTS, utility=utility, progress=False).fit(x, y, reference=pair)
     found = valuator.value(x_new, y_new)
     for i in range(len(x_new)):

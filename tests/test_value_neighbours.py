@@ -427,7 +427,11 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         "x must have a row per point and at least one column, got shape (9, 0)",
     ),
     "no reference": ({"x_reference": X[:0], "y_reference": Y[:0]}, ValueError, "x_reference must have a row per point"),
-    "other columns": ({"x_reference": X[:, :2]}, ValueError, "x_reference has 2 columns, but the training points have 3"),
+    "other columns": (
+        {"x_reference": X[:, :2]},
+        ValueError,
+        "x_reference has 2 columns, but the training points have 3",
+    ),
     "fewer labels": ({"y": Y[:4]}, ValueError, "y must be one label per point, 9 of them, got shape (4,)"),
     "a table of labels": ({"y": Y[:, None]}, ValueError, "y must be one label per point, 9 of them, got shape (9, 1)"),
     "fewer reference labels": (

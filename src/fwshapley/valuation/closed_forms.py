@@ -90,7 +90,7 @@ class ClosedForm(ABC):
     def under_every_label(
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights classes references ranks"]:
-        """Part of the value that goes by rank, of points of all ranks, had they another label, the rest being as it is."""
+        """Part of the value that goes by rank, of points of all ranks, had they another label and all else as it is."""
 
     def cut(self, tolerance: float) -> tuple[int, float]:
         """Fewest ranks that leave no value off by more than the tolerance if the rest count as 0, and the bound itself.
@@ -138,7 +138,6 @@ class Soft(ClosedForm):
             out.sub_(out[:, -1:].clone())
             out.addcmul_(match, reach)
         return values
-
 
     def for_newcomer(
         self,
@@ -258,7 +257,6 @@ class Vote(ClosedForm):
             beyond = sums[..., :1]
             values[..., here] = ((sums - steps) * mine).sum(1)
         return values
-
 
     def for_newcomer(
         self,

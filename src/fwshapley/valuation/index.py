@@ -118,7 +118,7 @@ class NeighbourIndex:
         """Sums over reference points of the values of new points, each in the company of the n alone."""
         factor = torch.from_numpy(place_more(x, self.setting.places.centre, self.setting.metric)).to(self.device)
         labels = labels.to(self.device)
-        weights, variants, count, places = self.table.shape
+        weights, _, count, places = self.table.shape
         table = self.table.flatten(1)
         sums = Sums(table.new_zeros(weights, len(x)), table.new_zeros(weights, len(x)))
         for here in _blocks(count, max(BLOCK_BYTES // (8 * len(x) * weights), 1)):
@@ -135,7 +135,9 @@ class NeighbourIndex:
 def _forms_with_newcomer(setting: Setting, device: str) -> list[ClosedForm]:
     """Closed form of the game that a point of each class has joined; the soft one is the same for all."""
     counts = torch.bincount(torch.from_numpy(setting.labels), minlength=len(setting.classes)).to(device)
-    joined = torch.eye(len(setting.classes), dtype=torch.int64, device=device)[: 1 if setting.utility == "soft" else None]
+    joined = torch.eye(len(setting.classes), dtype=torch.int64, device=device)[
+        : 1 if setting.utility == "soft" else None
+    ]
     return [
         make_form(
             setting.utility, setting.weights, counts + one, setting.k, held_out=setting.held_out, ties=setting.ties

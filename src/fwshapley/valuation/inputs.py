@@ -26,7 +26,10 @@ def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.
         raise ValueError(f"{name} must have a row per point and at least one column, got shape {table.shape}")
     table = table.reshape(len(table), -1)
     if columns is not None and table.shape[1] != columns:
-        raise ValueError(f"{name} has {table.shape[1]} columns, but the training points have {columns}: they must be the same features")
+        raise ValueError(
+            f"{name} has {table.shape[1]} columns, but the training points have {columns}: they must be the same "
+            "features"
+        )
     finite = np.isfinite(table)
     if not finite.all():
         row, column = np.argwhere(~finite)[0].tolist()

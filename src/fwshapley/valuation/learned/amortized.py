@@ -44,6 +44,9 @@ from fwshapley.weights import Semivalue
 Method = Literal["regression", "multilinear", "published"]
 """How a network learns: from exact values; from coalitions of all points at every t; from batches, as in the paper."""
 
+Given = tuple[Array, Array, tuple[Array, Array] | None]
+"""Points, labels and reference as they came: a model that is retrained takes them as they are."""
+
 KIND = "valuator"
 USUAL_BUDGET = Budget(steps=3000)
 USUAL_FITS, FEWEST_FITS = 2, 20
@@ -126,7 +129,7 @@ class AmortizedValuator(Valuator):
             metric=self.metric,
         )  # fmt: skip
         plan = replace(plan, identity=self._identity(setting))
-        taught, learned = self._learn(setting, plan, x, y, reference)
+        taught, learned = self._learn(setting, plan, (x, y, reference))
         self.network_, self.history_ = learned.network, learned.history
         self.known_ = Known(
             weights=tuple(several),
@@ -233,12 +236,10 @@ class AmortizedValuator(Valuator):
         )  # fmt: skip
         return several, plan
 
-    def _learn(
-        self, setting: Setting, plan: Plan, x: Array, y: Array, reference: tuple[Array, Array] | None
-    ) -> tuple[Taught | None, Learned]:
+    def _learn(self, setting: Setting, plan: Plan, given: Given) -> tuple[Taught | None, Learned]:
         lesson = _lesson(setting, plan.device)
         if isinstance(self.utility, RetrainingUtility):
-            taught = self._teach_by_fits(self.utility, setting, plan, x, y, reference)
+            taught = self._teach_by_fits(self.utility, setting, plan, given)
             return taught, learn_by_regression(lesson, taught.targets, plan)
         if self.method == "published":
             return None, learn_as_published(lesson, setting.weights[0], plan)
@@ -251,12 +252,10 @@ class AmortizedValuator(Valuator):
         taught = teach_neighbours(at_nodes, device=str(plan.device), n_jobs=self.n_jobs, progress=self.progress)
         return taught, learn_by_regression(lesson, taught.targets, plan)
 
-    def _teach_by_fits(
-        self, utility: RetrainingUtility, setting: Setting, plan: Plan, x: Array, y: Array, reference: object
-    ) -> Taught:
+    def _teach_by_fits(self, utility: RetrainingUtility, setting: Setting, plan: Plan, given: Given) -> Taught:
         if is_regressor(utility.model):
             raise ValueError("the network values points by class: for a regressor there is RetrainingValuator")
-        points = check_data(utility.model, x, y, reference)
+        points = check_data(utility.model, *given)
         fits = USUAL_FITS * points.n if self.fits is None else check_whole("fits", self.fits, minimum=FEWEST_FITS)
         checkpoint = plan.checkpoint and plan.checkpoint.with_name(f"{plan.checkpoint.stem}-fits.safetensors")
         return teach_by_fits(

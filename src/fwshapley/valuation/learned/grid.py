@@ -1,7 +1,8 @@
 """Every weighting from values at a few t: phi(w) = E[psi(t)] over the mixture of w, as a sum over a grid in logit t.
 
-psi(t), the Banzhaf(t) value, is smooth in u = logit t, and the densities of t ~ Beta(beta, alpha) fall off exponentially
-in u on both sides. There the trapezium rule converges exponentially in the spacing: at 1 it is good to some 1e-4.
+psi(t), the Banzhaf(t) value, is smooth in u = logit t, and the densities of t ~ Beta(beta, alpha) fall off
+exponentially in u on both sides. There the trapezium rule converges exponentially in the spacing: at 1 it is good to
+some 1e-4.
 """
 
 from __future__ import annotations

@@ -38,9 +38,7 @@ class Lesson:
     utility: Utility
     ties: Ties = "lowest"
 
-    def games(
-        self, players: Int[Tensor, " players"] | slice, references: Int[Tensor, " some"]
-    ) -> NeighbourGames:
+    def games(self, players: Int[Tensor, " players"] | slice, references: Int[Tensor, " some"]) -> NeighbourGames:
         """Return the games that some or all points play for some reference points."""
         order = torch.cdist(self.references[references], self.x[players]).argsort(1)
         return NeighbourGames(

@@ -1,6 +1,7 @@
 """The signed form: a network from a point to its value under every label and at every t.
 
-    psi(x, y, t_j) = centre(y, j) + spread(j) f(x, N(x))[y, j],    N(x)[c, r] = log sum_{landmarks z of class c} K_r(x, z)
+    psi(x, y, t_j) = centre(y, j) + spread(j) f(x, N(x))[y, j]
+    N(x)[c, r] = log sum over landmarks z of class c of exp(-|x - z|**2 / 2 r**2)
 
 Landmarks are some of the reference points: N tells how many of each class are near, at several ranges, which is what
 values are made of. A close neighbour of another class can do harm: each label has values of its own, of either sign.

@@ -1,13 +1,14 @@
-"""Values from few fits: scores resemble those of simpler models, and alike points have alike values.
+"""Values from few fits: scores resemble those of a simpler model, and alike points have alike values.
 
-    v(S) = f(|S|) + sum_q c_q u_q(S) + sum_i (1[i in S] - |S|/n) psi_i + noise
+    v(S) = f(|S|) + c u(S) + sum_i (1[i in S] - |S|/n) psi_i + noise
 
-The u_q are games of nearest neighbours, whose worth costs nothing and whose semivalues are known exactly: a point's
-value is sum_q c_q phi_i(u_q) + psi_i + level. What they leave is learnt by least squares on coalitions drawn by the size
-law, which has the semivalue as its minimiser (docs/math.md, section 2), with a Gaussian process over points as its prior:
-one value per label, nearby points of a label are alike at two ranges, and each has its own. f, what coalitions of a size
-score on average, is smooth in logit (|S|/n); its semivalue is one number, the level. All variances are those under which
-the scores are most likely.
+u is a game of nearest neighbours, whose worth costs nothing and whose semivalues are known exactly, so that a point's
+value is c phi_i(u) + psi_i + level. What u leaves is learnt by least squares on coalitions drawn by the size law, which
+has the semivalue as its minimiser (docs/math.md, section 2), with a Gaussian process over points as its prior: one
+value per label, nearby points of a label are alike, at two ranges, and each point has its own. f, what coalitions of a
+size score on average, is smooth in logit (|S|/n); its semivalue is one number, the level. c is expected to be what
+everyone gains in v over what everyone gains in u. Variances are those that the scores make most likely, if psi is not
+expected to be large.
 """
 
 from __future__ import annotations
@@ -29,6 +30,16 @@ RANGES = (0.5, 1.0)
 MOST_FOR_VARIANCES = 1000
 """Scores that variances are chosen by; all are used once they are known."""
 
+OWN_PARTS, TREND_PARTS = slice(1, 3 + len(RANGES)), slice(-5, -2)
+"""Which of the variances are those of psi, and of f."""
+
+EXPECTED = 0.2
+"""Standard deviation that each part of psi is expected to have, in units of the scores': the prior is exponential."""
+
+UNSURE = 0.5
+"""Least standard deviation of what a point has of its own, over that of its values in the simpler game: few fits do not
+make these certain."""
+
 STEPS = 60
 LOG_LIMIT = 12.0
 EDGE = 0.5
@@ -36,19 +47,19 @@ JITTER = 1e-8
 
 
 class Labelled(NamedTuple):
-    """Points as the process knows them: features, label, and values in the simpler games."""
+    """Points as the process knows them: features, label, and value in the simpler game."""
 
     x: Float64[Tensor, "n columns"]
     labels: Int64[Tensor, " n"]
-    simple: Float64[Tensor, "n games"]
+    simple: Float64[Tensor, " n"]
 
 
 class Scores(NamedTuple):
-    """Coalitions, among them nobody and everyone; what they score, and what they are worth in the simpler games."""
+    """Coalitions, nobody and everyone the first two; what they score, and what they are worth in the simpler game."""
 
     coalitions: Bool[Tensor, "scores n"]
     worth: Float64[Tensor, " scores"]
-    simple: Float64[Tensor, "scores games"]
+    simple: Float64[Tensor, " scores"]
 
     def some(self, rows: Int64[Tensor, " rows"]) -> Scores:
         """Return some of them."""
@@ -64,77 +75,84 @@ class Process:
         seed: of the choice of the scores that variances are found by.
 
     Attributes:
-        variances: of each part of the prior, in units of the scores' variance.
+        factor: what c is expected to be.
+        variances: of each part of the prior: of c, of psi, of f and of the noise, in units of the variance that is left
+            once the simpler game is taken away.
     """
 
     def __init__(self, points: Labelled, scores: Scores, *, seed: int = 0) -> None:
-        self.points, self.n = points, len(points.labels)
-        self.unit = float(scores.worth.std()) or 1.0
-        self.mean = float(scores.worth.mean())
-        self.scale, self._games = scores.simple.std(0).clamp(min=JITTER), scores.simple.shape[1]
-        # Differences of values decide scores, but only some distances: those between points that are not the same.
-        apart = torch.cdist(points.x[: MOST_FOR_VARIANCES], points.x[: MOST_FOR_VARIANCES])
-        self.range = float(apart[apart > 0].median()) if bool((apart > 0).any()) else 1.0
+        self.points, self.scores, self.n = points, scores, len(points.labels)
+        gained, gained_simply = (float(each[1] - each[0]) for each in (scores.worth, scores.simple))
+        self.factor = max(gained / gained_simply, 0.0) if gained_simply else 0.0
+        left = scores.worth - self.factor * scores.simple
+        self.unit, self.mean = _spread(left), float(left.mean())
+        self.scale = _spread(scores.simple)
+        apart = torch.pdist(points.x[:MOST_FOR_VARIANCES])
+        apart = apart[apart > 0]
+        self.range = float(apart.median()) if len(apart) else 1.0
         generator = torch.Generator().manual_seed(seed)
         few = torch.randperm(len(scores.worth), generator=generator)[:MOST_FOR_VARIANCES]
-        self.variances = _likeliest(*self._observed(scores.some(few)))
+        unsure = UNSURE * self.factor * _spread(points.simple) / self.unit
+        self.variances = _likeliest(*self._observed(scores.some(few)), least_own=self.n * unsure**2)
         pieces, target = self._observed(scores)
         covariance = torch.einsum("p,pij->ij", self.variances, pieces)
-        self._scores = scores
         self._cholesky = torch.linalg.cholesky(covariance + JITTER * torch.eye(len(target), dtype=torch.float64))
         self._dual = torch.cholesky_solve(target[:, None], self._cholesky)[:, 0]
 
+    def values(self, weights: Semivalue, others: Labelled | None = None) -> Float64[Tensor, " others"]:
+        """Values of the players, or of other points beside them."""
+        points = self.points if others is None else others
+        found = self.unit * (self._covariance(points) @ self._dual)
+        return self.factor * points.simple + found + self._level(weights)
+
+    def stderr(self) -> Float64[Tensor, " n"]:
+        """Posterior standard deviation of the players' values around their level."""
+        prior = self.variances[0] * (self.points.simple / self.scale).square() + self._likeness(self.points).diagonal()
+        seen = torch.linalg.solve_triangular(self._cholesky, self._covariance(self.points).T, upper=False)
+        return self.unit * (prior - seen.square().sum(0)).clamp(min=0).sqrt()
+
     def _observed(self, scores: Scores) -> tuple[Float64[Tensor, "parts scores scores"], Float64[Tensor, " scores"]]:
         """Return the covariance of scores that each part brings about, and the scores in their unit."""
-        design, sizes = _centred(scores.coalitions), scores.coalitions.sum(1)
+        design, sizes, simple = _centred(scores.coalitions), scores.coalitions.sum(1), scores.simple / self.scale
         pieces = [
-            *(torch.outer(each, each) for each in (scores.simple / self.scale).T),
-            *(design @ each @ design.T for each in self._likeness(self.points)),
+            torch.outer(simple, simple),
+            *(design @ each @ design.T for each in self._parts(self.points)),
             *_trend(sizes, sizes, self.n),
             torch.eye(len(sizes), dtype=torch.float64),
             torch.diag(1 / (sizes + 1).double()),
         ]
-        return torch.stack(pieces), (scores.worth - self.mean) / self.unit
+        return torch.stack(pieces), (scores.worth - self.factor * scores.simple - self.mean) / self.unit
 
-    def _likeness(self, others: Labelled) -> list[Float64[Tensor, "others n"]]:
-        """Covariance of the own values psi of other points with those of the players, by part."""
+    def _parts(self, others: Labelled) -> list[Float64[Tensor, "others n"]]:
+        """Covariance of psi of other points with psi of the players, by part."""
         same = (others.labels[:, None] == self.points.labels).double()
         squares = torch.cdist(others.x, self.points.x).square()
         near = [torch.exp(-squares / (2 * (each * self.range) ** 2)) for each in RANGES]
         own = torch.eye(self.n, dtype=torch.float64) if others is self.points else torch.zeros_like(same)
         return [each / self.n for each in (same, *(same * each for each in near), own)]
 
+    def _likeness(self, others: Labelled) -> Float64[Tensor, "others n"]:
+        """Covariance of psi of other points with psi of the players."""
+        return torch.einsum("p,pij->ij", self.variances[OWN_PARTS], torch.stack(self._parts(others)))
+
     def _covariance(self, others: Labelled) -> Float64[Tensor, "others scores"]:
-        """Covariance of the values of points with the scores, in units of these; psi around the players' mean."""
-        games, parts = self.variances[: self._games], self.variances[self._games :]
-        simple = (games / self.scale.square() * others.simple) @ self._scores.simple.T
-        players = sum((share * each for share, each in zip(parts, self._likeness(self.points), strict=False)), zero := torch.zeros(()))
-        likeness = players
+        """Covariance of the values of points with the scores, in units of these; psi is around the players' mean."""
+        likeness = players = self._likeness(self.points)
         if others is not self.points:
-            likeness = sum((share * each for share, each in zip(parts, self._likeness(others), strict=False)), zero)
-        return simple + (likeness - players.mean(0)) @ _centred(self._scores.coalitions).T
-
-    def values(self, weights: Semivalue, others: Labelled | None = None) -> Float64[Tensor, " others"]:
-        """Values of the players, or of other points beside them."""
-        found = self._covariance(self.points if others is None else others) @ self._dual
-        return self.unit * found + self._level(weights)
-
-    def stderr(self) -> Float64[Tensor, " n"]:
-        """Posterior standard deviation of the players' values around their level."""
-        games, parts = self.variances[: self._games], self.variances[self._games :]
-        prior = (games * (self.points.simple / self.scale).square()).sum(1)
-        for share, each in zip(parts, self._likeness(self.points), strict=False):
-            prior = prior + share * each.diagonal()
-        seen = torch.linalg.solve_triangular(self._cholesky, self._covariance(self.points).T, upper=False)
-        return self.unit * (prior - seen.square().sum(0)).clamp(min=0).sqrt()
+            likeness = self._likeness(others)
+        simple = torch.outer(others.simple, self.scores.simple) * (self.variances[0] / self.scale**2)
+        return simple + (likeness - players.mean(0)) @ _centred(self.scores.coalitions).T
 
     def _level(self, weights: Semivalue) -> float:
         """Semivalue of f, in which all players are alike."""
-        sizes = self._scores.coalitions.sum(1)
+        sizes = self.scores.coalitions.sum(1)
         trend = torch.stack(_trend(torch.arange(self.n + 1), sizes, self.n))
-        shares = self.variances[-2 - len(trend) : -2]
-        f = self.unit * (torch.einsum("p,pij->ij", shares, trend) @ self._dual)
+        f = self.unit * (torch.einsum("p,pij->ij", self.variances[TREND_PARTS], trend) @ self._dual)
         return float((weights.join_law(self.n) * f.diff()).sum())
+
+
+def _spread(numbers: Float64[Tensor, " numbers"]) -> float:
+    return float(numbers.std()) or 1.0
 
 
 def _centred(coalitions: Bool[Tensor, "scores n"]) -> Float64[Tensor, "scores n"]:
@@ -142,9 +160,7 @@ def _centred(coalitions: Bool[Tensor, "scores n"]) -> Float64[Tensor, "scores n"
     return members - members.mean(1, keepdim=True)
 
 
-def _trend(
-    one: Int64[Tensor, " one"], other: Int64[Tensor, " other"], n: int
-) -> list[Float64[Tensor, "one other"]]:
+def _trend(one: Int64[Tensor, " one"], other: Int64[Tensor, " other"], n: int) -> list[Float64[Tensor, "one other"]]:
     """Covariances of what coalitions of two sizes score on average: a constant, a line and a smooth curve."""
     u, v = (torch.logit((sizes + EDGE) / (n + 2 * EDGE)).double() for sizes in (one, other))
     smooth = torch.exp(-(u[:, None] - v).square() / 2)
@@ -152,9 +168,9 @@ def _trend(
 
 
 def _likeliest(
-    pieces: Float64[Tensor, "parts scores scores"], target: Float64[Tensor, " scores"]
+    pieces: Float64[Tensor, "parts scores scores"], target: Float64[Tensor, " scores"], *, least_own: float
 ) -> Float64[Tensor, " parts"]:
-    """Variances of the parts under which the scores are most likely."""
+    """Variances that the scores make most likely; of what points have of their own it is at least so much."""
     diagonal = JITTER * torch.eye(len(target), dtype=torch.float64)
 
     def surprise(logs: np.ndarray) -> tuple[float, np.ndarray]:
@@ -163,14 +179,14 @@ def _likeliest(
         if bool(failed):
             return math.inf, np.zeros_like(logs)
         white = torch.linalg.solve_triangular(factor, target[:, None], upper=False)
-        loss = factor.diagonal().log().sum() + white.square().sum() / 2
-        loss.backward()  # type: ignore[no-untyped-call]
+        expected = (theta[OWN_PARTS] / 2).exp().sum() / EXPECTED
+        loss = factor.diagonal().log().sum() + white.square().sum() / 2 + expected
+        loss.backward()
         assert theta.grad is not None  # noqa: S101 - just worked out
         return float(loss), theta.grad.numpy()
 
-    start = np.zeros(len(pieces))
-    found = minimize(
-        surprise, start, jac=True, method="L-BFGS-B", bounds=[(-LOG_LIMIT, LOG_LIMIT)] * len(start),
-        options={"maxiter": STEPS},
-    )  # fmt: skip
+    bounds = np.tile([-LOG_LIMIT, LOG_LIMIT], (len(pieces), 1))
+    bounds[OWN_PARTS.stop - 1, 0] = math.log(max(least_own, math.exp(-LOG_LIMIT)))
+    start = np.clip(0, bounds[:, 0], bounds[:, 1])
+    found = minimize(surprise, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
     return torch.tensor(found.x, dtype=torch.float64).exp()

@@ -59,12 +59,11 @@ class PublishedNetwork(nn.Module):
         agree = functional.one_hot(labels, len(self.moments)).to(codes)
         return torch.einsum("jc,jd,je->cde", agree, codes, codes) / (len(x) * math.sqrt(CODE))
 
-    def remember(
-        self, x: Float[Tensor, "references columns"], labels: Int[Tensor, " references"], size: int
-    ) -> None:
+    def remember(self, x: Float[Tensor, "references columns"], labels: Int[Tensor, " references"], size: int) -> None:
         """Keep what attention needs of all reference points, which are looked at so many at a time."""
-        parts = zip(x.split(size), labels.split(size), strict=True)
-        self.moments.copy_(sum(len(part) * self.moments_of(part, some) for part, some in parts) / len(x))
+        self.moments.zero_()
+        for part, some in zip(x.split(size), labels.split(size), strict=True):
+            self.moments.add_(self.moments_of(part, some), alpha=len(part) / len(x))
 
     def values(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch classes 1"]:
         """Values for the references remembered."""

@@ -1,4 +1,4 @@
-"""Who teaches a network: the exact engine, for nearest neighbours; or a process of the scores of fits, for any model."""
+"""Who teaches a network: the exact engine, for nearest neighbours; a process of the scores of fits, for any model."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from fwshapley.games.game import Game
 from fwshapley.progress import ProgressBar
 from fwshapley.sampling import draw_by_law
+from fwshapley.valuation.learned.games import NeighbourGames
 from fwshapley.valuation.learned.process import Labelled, Process, Scores
 from fwshapley.valuation.neighbours import sum_values
 from fwshapley.valuation.replay import ReplayedGame
 from fwshapley.valuation.setting import Setting
 from fwshapley.valuation.work import Sitting, State
-from fwshapley.weights import Semivalue, Shapley
+from fwshapley.weights import Semivalue
 
 AT_ONCE = 16
-"""Fits between two looks at the progress bar."""
+"""Fits between two looks at the progress bar, and coalitions that are looked at together."""
+
+REFERENCES_AT_ONCE = 512
 
 
 class Taught(NamedTuple):
@@ -59,16 +62,13 @@ def teach_by_fits(
     device: str,
     progress: bool,
 ) -> Taught:
-    """Values that the scores of some coalitions suggest; nearest neighbours make the first guess."""
-    guesses = teach_neighbours(
-        setting._replace(weights=(Shapley(),)), device=device, n_jobs=n_jobs, progress=False
-    ).targets[..., 0]
-    labels = torch.from_numpy(setting.labels)
-    own = guesses.gather(1, labels[:, None])
-    guesses = (guesses - own.mean()) / (own.std() if bool(own.std() > 0) else 1.0)
-    x = torch.from_numpy(setting.places.factor[:, :-2])
+    """Values that the scores of some coalitions suggest, with nearest neighbours as the simpler game."""
+    simple = setting._replace(weights=(weights,), utility="normalised")
+    guesses = teach_neighbours(simple, device=device, n_jobs=n_jobs, progress=False).targets[..., 0]
+    x, labels = torch.from_numpy(setting.places.factor[:, :-2]), torch.from_numpy(setting.labels)
     drawn = draw_by_law(weights.size_law(len(x)), fits - 1, torch.Generator().manual_seed(seed))
-    coalitions = torch.cat([torch.zeros(1, len(x), dtype=torch.bool), torch.ones(1, len(x), dtype=torch.bool), drawn])
+    nobody = torch.zeros(1, len(x), dtype=torch.bool)
+    coalitions = torch.cat([nobody, ~nobody, drawn])
     nothing = State(torch.zeros(1, 0, dtype=torch.float64), 0, 0)
     with (
         ProgressBar("fitting models", fits, enabled=progress) as bar,
@@ -78,10 +78,22 @@ def teach_by_fits(
         for some in coalitions.split(AT_ONCE):
             worth.append(played(some))
             bar.advance(len(some) - (len(worth) == 1))  # nobody takes no fit
-    process = Process(Labelled(x, labels, guesses.gather(1, labels[:, None])[:, 0]), Scores(coalitions, torch.cat(worth)))
-    level = process.level(weights)
+    scores = Scores(coalitions, torch.cat(worth), _simple_worth(simple, coalitions))
+    process = Process(Labelled(x, labels, guesses.gather(1, labels[:, None])[:, 0]), scores, seed=seed)
     every = [
-        process.values(Labelled(x, torch.full_like(labels, each), guesses[:, each]))
+        process.values(weights, Labelled(x, torch.full_like(labels, each), guesses[:, each]))
         for each in range(len(setting.classes))
     ]
-    return Taught(torch.stack(every, 1)[..., None] + level, process.values() + level, process.stderr())
+    return Taught(torch.stack(every, 1)[..., None], process.values(weights), process.stderr())
+
+
+def _simple_worth(setting: Setting, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, " coalitions"]:
+    """Worth of coalitions in the game of nearest neighbours."""
+    references, x = (torch.from_numpy(each) for each in (setting.places.references, setting.places.factor[:, :-2]))
+    labels, label = torch.from_numpy(setting.labels), torch.from_numpy(setting.other_labels)
+    found = torch.zeros(len(coalitions), dtype=torch.float64)
+    for rows in torch.arange(len(label)).split(REFERENCES_AT_ONCE):
+        order = torch.cdist(references[rows], x).argsort(dim=1, stable=True)
+        games = NeighbourGames(order, labels, label[rows], len(setting.classes), setting.k, setting.utility)
+        found += torch.cat([games(some) for some in coalitions.split(AT_ONCE)]) * len(rows) / len(label)
+    return found
