@@ -296,7 +296,7 @@ class AmortizedValuator(Valuator):
         return Likeness.between(found[0, rows], taught.targets[rows, labels[rows]] @ mix[0])
 
     def _valuation(
-        self, values: Float64[Tensor, "weights points"], labels: Int64[Tensor, " points"], several: list[Semivalue], *,
+        self, values: Float64[Tensor, "*weights points"], labels: Int64[Tensor, " points"], several: list[Semivalue], *,
         stacked: bool,
     ) -> Valuation:  # fmt: skip
         values = values.reshape(-1, len(labels)) if stacked else values.reshape(len(labels))

@@ -2,7 +2,7 @@
 
 psi(t), the Banzhaf(t) value, is smooth in u = logit t, and the densities of t ~ Beta(beta, alpha) fall off
 exponentially in u on both sides. There the trapezium rule converges exponentially in the spacing: at 1 it is good to
-some 1e-4.
+one per cent of the largest value, mostly far better; a single t lies between nodes, and is good to five.
 """
 
 from __future__ import annotations

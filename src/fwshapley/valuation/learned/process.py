@@ -183,7 +183,7 @@ def _likeliest(
         loss = factor.diagonal().log().sum() + white.square().sum() / 2 + expected
         loss.backward()
         assert theta.grad is not None  # noqa: S101 - just worked out
-        return float(loss), theta.grad.numpy()
+        return float(loss.detach()), theta.grad.numpy()
 
     bounds = np.tile([-LOG_LIMIT, LOG_LIMIT], (len(pieces), 1))
     bounds[OWN_PARTS.stop - 1, 0] = math.log(max(least_own, math.exp(-LOG_LIMIT)))

@@ -1,0 +1,307 @@
+"""Values by networks: what they learn, what they keep, what they say of points that they have not seen."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from torch import Tensor
+from torch.testing import assert_close
+
+import fwshapley as fw
+from fwshapley.games import NeighbourGame
+from fwshapley.games.neighbours import Utility
+from fwshapley.training import Batch, Loss, Shard
+from fwshapley.valuation import Likeness
+from fwshapley.valuation.learned import grid
+from fwshapley.valuation.learned.games import NeighbourGames
+from fwshapley.valuation.learned.lessons import BatchKernel, Lesson, Multilinear
+from fwshapley.valuation.learned.published import batch_law
+from fwshapley.valuation.learned.teachers import teach_neighbours
+from fwshapley.valuation.setting import check_setting
+
+Method = Literal["regression", "multilinear", "published"]
+METHODS: tuple[Method, ...] = ("regression", "multilinear", "published")
+FEW = fw.Budget(steps=3)
+
+
+def blobs(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Three clouds in the plane."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(count) % 3
+    centres = np.array([[0, 0], [2, 0], [0, 2]])
+    return centres[y] + 0.7 * rng.normal(size=(count, 2)), y
+
+
+X, Y = blobs(150, 0)
+REFERENCE = blobs(90, 1)
+
+
+@cache
+def fitted(method: Method = "regression", steps: int = 300) -> fw.AmortizedValuator:
+    budget = fw.Budget(steps=steps)
+    valuator = fw.AmortizedValuator(method=method, budget=budget, batch=50, device="cpu", progress=False)
+    return valuator.fit(X, Y, reference=REFERENCE)
+
+
+def test_learned_values_rank_points_as_exact_ones_do_seen_or_not() -> None:
+    valuator, (new, labels) = fitted(), blobs(60, 2)
+    exact = fw.KNNValuator(progress=False).fit(X, Y, reference=REFERENCE)
+    wrong = (labels + 1) % 3
+    assert Likeness.between(valuator.values_, exact.values_).spearman > 0.95
+    assert valuator.likeness_ is not None
+    assert valuator.likeness_.points == 15
+    for given in (labels, wrong):
+        found = Likeness.between(valuator.value(new, given).values, exact.value(new, given).values)
+        assert found.spearman > 0.85
+    assert valuator.value(new, wrong).values.mean() < 0 < valuator.value(new, labels).values.mean()
+
+
+@pytest.mark.parametrize("weights", [fw.Beta(alpha=16, beta=1), fw.Banzhaf(), fw.LeaveOneOut()], ids=str)
+def test_one_network_knows_other_weightings(weights: fw.Semivalue) -> None:
+    exact = fw.value_neighbours(X, Y, *REFERENCE, weights=weights, progress=False).values
+    assert Likeness.between(fitted().value(X, Y, weights).values, exact).pearson > 0.9
+
+
+@pytest.mark.parametrize("n", [3, 40, 3000])
+@pytest.mark.parametrize("weights", [fw.Shapley(), *fw.FEASIBLE_SET[::3], fw.Banzhaf(0.3), fw.LeaveOneOut()], ids=str)
+def test_values_at_the_nodes_make_up_every_weighting(weights: fw.Semivalue, n: int) -> None:
+    x, y = blobs(n, 0)
+    several = [weights, *grid.banzhaf_values(grid.nodes(n))]
+    exact, *at_nodes = fw.value_neighbours(x, y, *blobs(10, 1), k=3, weights=several, progress=False).values
+    mixed = (grid.mixtures([weights], n)[0][:, None] * torch.stack(at_nodes)).sum(0)
+    tolerance = 0.01 if isinstance(weights, fw.Beta) else 0.05
+    assert float((mixed - exact).abs().max()) < 1e-5 + tolerance * float(exact.abs().max())
+
+
+@pytest.mark.parametrize("utility", ["soft", "vote"])
+def test_teachers_know_what_a_point_is_worth_with_another_label(utility: Utility) -> None:
+    weights = (fw.Shapley(), fw.Banzhaf(0.1))
+    setting = check_setting(X[:20], Y[:20], *REFERENCE, weights=weights, k=3, utility=utility)
+    targets = teach_neighbours(setting, device="cpu", n_jobs=1, progress=False).targets
+    for point, label in ((0, 0), (0, 2), (7, 0), (19, 1)):
+        labels = Y[:20].copy()
+        labels[point] = label
+        value = partial(fw.value_neighbours, k=3, utility=utility, weights=list(weights), progress=False)
+        exact = value(X[:20], labels, *REFERENCE).values[:, point]
+        # Of a vote, another label is learnt beside the point, not in its stead.
+        exactly = utility == "soft" or label == Y[point]
+        assert_close(targets[point, label], exact, rtol=0, atol=1e-12 if exactly else 0.02)
+
+
+def test_games_of_many_references_are_the_mean_of_their_games() -> None:
+    generator = torch.Generator().manual_seed(0)
+    labels, label = torch.arange(8) % 3, torch.arange(5) % 3
+    order = torch.stack([torch.randperm(8, generator=generator) for _ in label])
+    coalitions = torch.rand(20, 8, generator=generator) < 0.5
+    for utility in ("soft", "normalised", "vote"):
+        games = [NeighbourGame(labels[o], int(one), 3, 2, utility) for o, one in zip(order, label, strict=True)]
+        mean = torch.stack([g(coalitions[:, o]) for g, o in zip(games, order, strict=True)]).mean(0)
+        assert_close(NeighbourGames(order, labels, label, 3, 2, utility)(coalitions).double(), mean)
+
+
+def test_batches_that_play_alone_amount_to_a_law_of_all_players() -> None:
+    """Averaged over all batches of b, the b-player value is the n-player semivalue of `batch_law`."""
+    n, b = 6, 4
+    labels = torch.tensor([0, 1, 1, 0, 2, 0])
+    exact = fw.exact_values(NeighbourGame(labels, 0, 3, 2, "vote"), batch_law(fw.Shapley(), b, n), progress=False)
+    found, met = torch.zeros(n, dtype=torch.float64), torch.zeros(n)
+    for rows in torch.combinations(torch.arange(n), b):
+        game = NeighbourGame(labels[rows], 0, 3, 2, "vote")
+        found[rows] += fw.exact_values(game, fw.Shapley(), progress=False).flatten()
+        met[rows] += 1
+    assert_close(found / met, exact.flatten())
+
+
+class Table(torch.nn.Module):
+    """A value for each point and label, found by its first column, which is its number."""
+
+    def __init__(self, values: Tensor) -> None:
+        super().__init__()
+        self.found = torch.nn.Parameter(values)
+
+    def forward(self, x: Tensor, *references: Tensor) -> Tensor:
+        """Return them."""
+        del references
+        return self.found[x[:, 0].long()]
+
+
+def numbered_lesson(utility: Utility) -> Lesson:
+    x = torch.stack([torch.arange(12.0), torch.randn(12, generator=torch.Generator().manual_seed(0))], 1)
+    references = torch.stack([torch.arange(0, 12, 2.0), torch.zeros(6)], 1)
+    return Lesson(x, torch.arange(12) % 3, references, torch.arange(6) % 3, 3, 2, utility)
+
+
+def descend(loss: Loss, table: Table, steps: int) -> None:
+    optimiser = torch.optim.SGD(table.parameters(), 0.02)
+    generator = torch.Generator().manual_seed(0)
+    for step in range(steps):
+        for group in optimiser.param_groups:
+            group["lr"] = 0.02 * (1 - step / steps)
+        optimiser.zero_grad()
+        loss(table, Batch(torch.arange(12), Shard(), generator, 0.0)).backward()
+        optimiser.step()
+
+
+def own_values(lesson: Lesson, weights: fw.Semivalue) -> Tensor:
+    given = (lesson.x.numpy(), lesson.labels.numpy(), lesson.references.numpy(), lesson.other_labels.numpy())
+    return fw.value_neighbours(*given, k=2, weights=weights, utility=lesson.utility, progress=False).values
+
+
+def test_coalitions_of_a_batch_teach_the_values_of_the_batch() -> None:
+    lesson = numbered_lesson("vote")
+    table = Table(torch.zeros(12, 3))
+    descend(BatchKernel(lesson, fw.Shapley().size_law(12), coalitions=64, references=32), table, 600)
+    found = table.found.detach().gather(1, lesson.labels[:, None])[:, 0].double()
+    exact = own_values(lesson, fw.Shapley())
+    assert Likeness.between(found, exact).pearson > 0.95
+
+
+def test_coalitions_of_all_teach_the_values_at_a_node() -> None:
+    lesson, t = numbered_lesson("soft"), torch.tensor([0.0])
+    table = Table(torch.zeros(12, 3, 1))
+    descend(Multilinear(lesson, t, torch.ones(1), coalitions=64, references=32), table, 600)
+    found = table.found.detach()[..., 0].gather(1, lesson.labels[:, None])[:, 0].double()
+    assert Likeness.between(found, own_values(lesson, fw.Banzhaf())).pearson > 0.95
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_seed_gives_the_same_bits_and_files_keep_them(method: Method, tmp_path: Path) -> None:
+    first = fitted(method, 3)
+    again = fw.AmortizedValuator(method=method, budget=FEW, batch=50, device="cpu", progress=False)
+    again.fit(X, Y, reference=REFERENCE)
+    assert torch.equal(first.values_, again.values_)
+    first.save(tmp_path / "valuator.safetensors")
+    loaded = fw.AmortizedValuator.load(tmp_path / "valuator.safetensors", device="cpu")
+    assert torch.equal(loaded.values_, first.values_)
+    assert torch.equal(loaded.value(X, Y).values, first.value(X, Y).values)
+    assert loaded.likeness_ == first.likeness_
+    assert loaded.get_params().keys() == first.get_params().keys()
+    assert len(first.result_.suspects(5)) == 5
+    assert first.result_.to_dataframe().shape == (150, 4)
+
+
+def test_text_labels_and_lists_of_weightings_are_kept(tmp_path: Path) -> None:
+    names = np.array(["ant", "bee", "cat"])
+    weights = [fw.Shapley(), fw.Beta(alpha=1, beta=4)]
+    valuator = fw.AmortizedValuator(weights, budget=FEW, device="cpu", progress=False).fit(X, names[Y])
+    assert valuator.values_.shape == (2, 150)
+    valuator.save(tmp_path / "v.safetensors")
+    loaded = fw.AmortizedValuator.load(tmp_path / "v.safetensors", device="cpu")
+    assert torch.equal(loaded.value(X[:4], names[Y[:4]]).values, valuator.value(X[:4], names[Y[:4]]).values)
+    assert loaded.result_.classes == ("ant", "bee", "cat")
+    assert loaded.value(X[:4], names[Y[:4]], fw.Banzhaf()).values.shape == (4,)
+
+
+def test_a_run_is_resumed_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    given: dict[str, Any] = {"budget": FEW, "batch": 50, "device": "cpu", "progress": False}
+    whole = fw.AmortizedValuator(**given, checkpoint=path).fit(X, Y, reference=REFERENCE)
+    again = fw.AmortizedValuator(**given, checkpoint=path, resume=True).fit(X, Y, reference=REFERENCE)
+    assert torch.equal(whole.values_, again.values_)
+    with pytest.raises(ValueError, match="is the checkpoint of another run: data differ"):
+        fw.AmortizedValuator(**given, checkpoint=path, resume=True).fit(X + 1, Y, reference=REFERENCE)
+
+
+def test_few_fits_teach_what_a_model_makes_of_points(tmp_path: Path) -> None:
+    x, y = blobs(60, 0)
+    flipped = y.copy()
+    flipped[:6] = (y[:6] + 1) % 3
+    utility = fw.RetrainingUtility(LogisticRegression())
+    given: dict[str, Any] = {"utility": utility, "fits": 60, "budget": fw.Budget(steps=100), "device": "cpu"}
+    checkpoint = tmp_path / "run.safetensors"
+    valuator = fw.AmortizedValuator(**given, progress=False, checkpoint=checkpoint)
+    valuator.fit(x, flipped, reference=REFERENCE)
+    long = fw.RetrainingValuator(LogisticRegression(), method="least squares", budget=1500, progress=False)
+    truth = long.fit(x, flipped, reference=REFERENCE).values_
+    assert Likeness.between(valuator.values_, truth).spearman > 0.6
+    assert len(set(valuator.result_.suspects(8).tolist()) & set(range(6))) >= 5
+    new, labels = blobs(30, 3)
+    assert valuator.value(new, labels).values.mean() > valuator.value(new, (labels + 1) % 3).values.mean()
+    assert bool((valuator.result_.stderr > 0).all())
+    assert (tmp_path / "run-fits.safetensors").exists()
+    resumed = fw.AmortizedValuator(**given, progress=False, checkpoint=checkpoint, resume=True)
+    assert torch.equal(resumed.fit(x, flipped, reference=REFERENCE).values_, valuator.values_)
+    with pytest.raises(ValueError, match="was taught Shapley alone"):
+        valuator.value(new, labels, fw.Banzhaf())
+
+
+def test_valuators_have_scikit_learns_manners() -> None:
+    valuator = fw.AmortizedValuator(fw.Banzhaf(), k=3)
+    assert clone(valuator).get_params() == valuator.get_params()
+    assert valuator.set_params(k=7).k == 7
+
+
+UTILITY = fw.RetrainingUtility(LogisticRegression())
+WRONG: dict[str, tuple[dict[str, Any], Any, str]] = {
+    "unknown method": ({"method": "magic"}, REFERENCE, "method must be"),
+    "unknown utility": ({"utility": "normalised"}, REFERENCE, "utility must be"),
+    "fits of nothing": ({"fits": 30}, REFERENCE, "nearest neighbours take none"),
+    "fits by batches": (
+        {"utility": UTILITY, "method": "published"},
+        REFERENCE,
+        "a RetrainingUtility takes 'regression'",
+    ),
+    "few fits": ({"utility": UTILITY, "fits": 3}, REFERENCE, "fits must be at least 20, got 3"),
+    "a regressor": ({"utility": fw.RetrainingUtility(LinearRegression())}, REFERENCE, "there is RetrainingValuator"),
+    "several": ({"weights": [fw.Shapley(), fw.Banzhaf()], "method": "published"}, REFERENCE, "one weighting at a time"),
+    "no reference": ({"method": "multilinear"}, None, r"needs reference=\(points, labels\)"),
+    "no pair": ({}, X, "reference must be a pair"),
+    "nothing to resume": ({"resume": True}, REFERENCE, "needs the checkpoint to go on from"),
+    "no budget": ({"budget": 30}, REFERENCE, "budget must be a Budget"),
+    "no mixture": ({"weights": fw.Cardinality(np.ones(150))}, REFERENCE, "not known as a mixture"),
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("arguments", "reference", "message"), WRONG.values(), ids=WRONG.keys())
+def test_wrong_arguments_are_told(
+    arguments: dict[str, Any],
+    reference: Any,  # noqa: ANN401 - wrong on purpose
+    message: str,
+) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        fw.AmortizedValuator(**{"budget": FEW, "device": "cpu", "progress": False, **arguments}).fit(X, Y, reference)
+
+
+def test_points_to_be_valued_are_checked() -> None:
+    with pytest.raises(RuntimeError, match="nothing has been learnt yet"):
+        fw.AmortizedValuator().value(X, Y)
+    for x, y, message in (
+        (X[:, :1], Y, "1 columns, but the training points have 2"),
+        (X, Y + 3, "labels that no training point has: 3, 4, 5; what those are worth is not known"),
+        (np.full((2, 2), np.nan), [0, 1], "missing or infinite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted().value(x, y)
+
+
+SCRIPT = """
+import sys, torch
+sys.path.insert(0, {tests!r})
+import fwshapley as fw
+from test_amortized import REFERENCE, X, Y
+for method in ("regression", "published"):
+    valuator = fw.AmortizedValuator(method=method, budget=fw.Budget(steps=3), batch=50, device="cpu", progress=False)
+    valuator.fit(X, Y, reference=REFERENCE)
+    torch.save(valuator.values_, f"{folder}/{{method}}-{{torch.distributed.get_rank()}}.pt")
+"""
+
+
+def test_two_processes_learn_one_network(tmp_path: Path) -> None:
+    script = tmp_path / "learn.py"
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), folder=tmp_path))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603 - our own script
+    for method in ("regression", "published"):
+        one, other = (torch.load(tmp_path / f"{method}-{rank}.pt", weights_only=True) for rank in (0, 1))
+        assert torch.equal(one, other)
+        assert bool(one.isfinite().all())
