@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 
@@ -337,3 +338,82 @@ def test_help_says_how_to_start() -> None:
     code, said, _ = run("explain", "--help")
     assert code == 0
     assert "fwshapley explain explainer test.csv --alpha 16 --beta 1 --out explanations" in said
+
+
+@pytest.fixture(scope="module")
+def calibrated(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with an explainer that knows how far off it is."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    arguments = ["--names", "cat,dog,bird", "--valid", write_rows(folder, count=12), "--calibrate", *STEPS]
+    code, said, _ = run(
+        "fit", f"{rows / 'models.py'}:rows", rows / "rows.npz", "--out", folder / "explainer", *arguments
+    )
+    assert code == 0
+    assert "Errors calibrated for 9 weightings on 12 inputs not trained on; of Shapley, expected" in said
+    return folder
+
+
+def test_refined_values_are_written_with_their_standard_errors(rows: Path, tmp_path: Path) -> None:
+    asked = ["explain", rows / "explainer", write_rows(tmp_path, count=2), "--refine", "16", "--outputs", "all"]
+    code, said, err = run(*asked, "--out", tmp_path / "csv", "--alpha", "4", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "refined by 16 calls each: standard error 0 (root mean square)" in said  # 16 are all coalitions
+    assert "± is a standard error" in said
+    table = pd.read_csv(tmp_path / "csv" / "values.csv")
+    names = [f"column {number}" for number in range(4)]
+    assert table.columns.tolist()[-8:] == [*names, *(f"{name} (stderr)" for name in names)]
+    x, weights = np.load(tmp_path / "rows.npz")["x"], fw.Beta(alpha=4, beta=1)
+    explainer = fw.load(rows / "explainer", device="cpu")
+    exact = torch.stack([fw.exact_values(explainer.game(each), weights, progress=False) for each in x])
+    assert np.allclose(table[names].to_numpy().reshape(2, 3, 4), exact.transpose(1, 2), atol=1e-6)
+    assert run(*asked, "--out", tmp_path / "npz", "--format", "npz", "--pictures", "0")[0] == 0
+    with np.load(tmp_path / "npz" / "values.npz", allow_pickle=False) as file:
+        assert file["stderr"].shape == file["values"].shape == (1, 2, 4, 3)
+        assert "expected_error" not in file
+
+
+def test_expected_errors_are_written(calibrated: Path, tmp_path: Path) -> None:
+    path = write_rows(tmp_path, count=2)
+    asked = ["explain", calibrated / "explainer", path, "--errors", "--pictures", "0", "--outputs", "all", "-w", "16,1"]
+    code, said, err = run(*asked, "-w", "1,1", "--out", tmp_path / "csv", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "expected error 0." in said
+    table = pd.read_csv(tmp_path / "csv" / "values.csv")
+    explainer, several = fw.load(calibrated / "explainer", device="cpu"), [fw.Beta(alpha=16, beta=1), fw.Shapley()]
+    expected = explainer.explain(np.load(path)["x"], weights=several, errors=True).expected_error
+    assert expected is not None
+    assert np.allclose(table.expected_error.to_numpy().reshape(2, 2, 3), expected.transpose(0, 1).numpy(), atol=1e-6)
+    assert run(*asked, "--out", tmp_path / "npz", "--format", "npz")[0] == 0
+    with np.load(tmp_path / "npz" / "values.npz", allow_pickle=False) as file:
+        assert file["expected_error"].shape == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--errors"], "fit it with --calibrate, or give --refine CALLS for standard errors"),
+        (["--errors", "--refine", "64"], "give --refine or --errors"),
+        (["--refine", "64", "--total", "efficient"], "--refine gives raw values"),
+        (["--refine", "15"], "calls must be at least 16 (all coalitions), got 15"),
+    ],
+)
+def test_errors_that_cannot_be_had(rows: Path, arguments: list[str], complaint: str) -> None:
+    code, _, err = run("explain", rows / "explainer", rows / "rows.npz", *arguments)
+    assert code == 2
+    assert complaint in err
+
+
+def test_too_few_inputs_to_calibrate_are_refused_before_training(rows: Path, tmp_path: Path) -> None:
+    arguments = ["--out", tmp_path / "explainer", "--calibrate", *STEPS]  # a tenth of 60 is held out
+    code, _, err = run("fit", f"{rows / 'models.py'}:rows", rows / "rows.npz", *arguments)
+    assert code == 2
+    assert "--calibrate needs at least 8 inputs that are not trained on, got 6: give them by --valid" in err
+
+
+def test_python_runs_the_package_as_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fwshapley", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("fwshapley", run_name="__main__")
+    assert "Usage: fwshapley" in capsys.readouterr().out

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -197,6 +198,31 @@ def test_outputs_are_chosen_by_number(classifier: fw.FeatureExplainer) -> None:
 def test_outputs_may_be_a_numpy_array(classifier: fw.FeatureExplainer) -> None:
     found = classifier.explain(X_TEST, outputs=np.array([2, 0]))  # type: ignore[arg-type]
     assert found.outputs.tolist() == [[2, 0]] * 20
+
+
+def test_outputs_are_chosen_by_name(classifier: fw.FeatureExplainer) -> None:
+    x, names = rows(2, 4), classifier.explain(rows(1, 4)).output_names
+    numbered = classifier.explain(x, outputs=[2, 0])
+    named = classifier.explain(x, outputs=[names[2], names[0]])
+    assert torch.equal(numbered.values, named.values)
+    assert torch.equal(classifier.explain(x, outputs=names[1]).values, classifier.explain(x, outputs=[1]).values)
+    with pytest.raises(ValueError, match=f"'all', 'predicted', or among '{names[0]}', .*; got 'benign'"):
+        classifier.explain(x, outputs=["benign"])
+
+
+def test_images_of_other_channels_are_refused() -> None:
+    explainer = fit(fw.FeatureExplainer(seeded(ImageModel), GRID), images(32), steps=1)
+    for ask in (explainer.explain, explainer.refine, explainer.game):
+        with pytest.raises(ValueError, match=r"1 channel: expected \(batch, 1, 8, 8\), got \(1, 3, 8, 8\)"):
+            ask(images(1, channels=3))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_single_row_is_to_be_kept_as_a_table(classifier: fw.FeatureExplainer) -> None:
+    row = pd.DataFrame(rows(3, 4).numpy()).iloc[0]
+    for ask in (classifier.explain, classifier.refine):
+        with pytest.raises(TypeError, match=r"a Series is one row or column: keep a row as frame.iloc\[\[0\]\]"):
+            ask(row)  # type: ignore[arg-type]
 
 
 def test_the_predicted_output_is_the_one_most_likely_to_the_model(classifier: fw.FeatureExplainer) -> None:
@@ -475,8 +501,10 @@ def test_wrong_arguments_of_fit_and_explain_are_named(classifier: fw.FeatureExpl
         classifier.explain(X_TEST, weights="shapley")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="Shapley is a function"):
         classifier.explain(X_TEST, weights=fw.Shapley)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"outputs must be .*, got \['cat'\]"):
-        classifier.explain(X_TEST, outputs=["cat"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"outputs must be .*; got 'lion'"):
+        classifier.explain(X_TEST, outputs=["lion"])
+    with pytest.raises(ValueError, match=r"outputs must be .*, got \[None\]"):
+        classifier.explain(X_TEST, outputs=[None])  # type: ignore[arg-type]
     assert classifier.explain(X_TEST, outputs=1).values.shape[-1] == 1  # type: ignore[arg-type]
 
 
@@ -738,7 +766,7 @@ def test_a_model_of_one_output_can_be_explained_raw(output: nn.Module) -> None:
         ({"outputs": []}, "outputs must be 'all', 'predicted', a list"),
         ({"outputs": torch.zeros(3, 1, dtype=torch.int64)}, r"or \(20, \.\.\.\) numbers"),
         ({"outputs": [0.5]}, "outputs must be 'all'"),
-        ({"outputs": "best"}, "outputs must be one of 'all', 'predicted'"),
+        ({"outputs": "best"}, "outputs must be 'all', 'predicted', or among"),
         ({"total": "half"}, "total must be one of 'auto', 'raw', 'efficient'"),
         ({"weights": []}, "weights is an empty list"),
         ({"batch_size": 0}, "batch_size must be at least 1"),

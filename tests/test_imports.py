@@ -29,6 +29,7 @@ LAYERS = [
     ("pictures", "tables"),
     ("valuation_report",),
     ("cli",),
+    ("__main__",),
 ]
 """Modules and folders of the package: each imports from its own layer and those above it in this list alone."""
 

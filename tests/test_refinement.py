@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,10 +12,18 @@ import fwshapley as fw
 from brute_force import all_coalitions
 from fwshapley.games.game import AnyGame
 from fwshapley.games.masking import WORTH, Output
-from fwshapley.refinement import refine
+from fwshapley.refinement import estimator, refine
 from fwshapley.refinement.control import FirstOrder, Slopes, network_slopes
-from fwshapley.refinement.estimator import FEWEST_CALLS, FOLDS, Game, choose_sizes, know_game, refine_game
-from fwshapley.refinement.regression import Regression, similarity
+from fwshapley.refinement.estimator import (
+    ENUMERATION_GAIN,
+    FEWEST_CALLS,
+    FOLDS,
+    Game,
+    choose_sizes,
+    know_game,
+    refine_game,
+)
+from fwshapley.refinement.regression import NUGGET, Regression, _interpolate, _invert, similarity
 from fwshapley.refinement.sums import Sums, best_sizes
 from fwshapley.weights import join_laws, log_binomials
 from models import TableModel, rows, seeded
@@ -173,10 +182,32 @@ def fit(raw: Tensor, slope: Tensor) -> Regression:
 
 def test_a_fold_never_sees_its_own_coalitions() -> None:
     raw, slope, elsewhere = raw_outputs(KNOWN), random(PLAYERS, OUTPUTS), all_coalitions(PLAYERS)[1::4]
-    before = fit(raw, slope)(elsewhere)
-    after = fit(torch.where(FOLD_OF[:, None] == 3, 100.0, raw), slope)(elsewhere)
-    assert torch.equal(before[3], after[3])
-    assert all(not torch.equal(before[fold], after[fold]) for fold in range(FOLDS) if fold != 3)
+    before, after = fit(raw, slope), fit(torch.where(FOLD_OF[:, None] == 3, 100.0, raw), slope)
+    for of_folds in ("weights", "slopes", "decays"):
+        assert torch.equal(getattr(before, of_folds)[3], getattr(after, of_folds)[3])
+    assert not bool(before.weights[3][FOLD_OF == 3].any())
+    changed = (before(elsewhere) - after(elsewhere)).abs().amax((1, 2)) > 1e-9
+    assert changed.tolist() == [fold != 3 for fold in range(FOLDS)]
+
+
+def test_a_fold_is_fitted_as_if_it_were_alone() -> None:
+    raw, slope = raw_outputs(KNOWN), random(PLAYERS, OUTPUTS)
+    found = fit(raw, slope)
+    for fold in range(FOLDS):
+        seen = FOLD_OF.ne(fold)
+        decay = found.decays[fold]
+        gram = similarity(KNOWN[seen], KNOWN[seen], decay) + NUGGET * torch.eye(int(seen.sum()))
+        left = raw[seen] - raw[0] - KNOWN[seen].double() @ found.slopes[fold]
+        assert torch.allclose(found.weights[fold][seen], torch.linalg.solve(gram, left), rtol=1e-6, atol=1e-6)
+
+
+def test_the_error_of_one_left_out_is_that_of_a_fit_without_it() -> None:
+    precision, rise, seen = _invert(similarity(KNOWN, KNOWN, torch.full((PLAYERS,), 0.1).double())), KNOWN.double(), 9
+    rest, line = torch.arange(seen), torch.zeros_like(rise)
+    (_, (_, left_out)), *_ = _interpolate(precision, torch.arange(seen + 1), rise, line, [0.0])
+    (_, (weight, _)), *_ = _interpolate(precision, rest, rise, line, [0.0])
+    answer = similarity(KNOWN[seen][None], KNOWN[rest], torch.full((PLAYERS,), 0.1).double()) @ weight
+    assert torch.allclose(left_out[seen], rise[seen] - answer[0], atol=1e-6)
 
 
 def test_a_regression_finds_lines_and_predicts_what_it_has_not_seen() -> None:
@@ -187,11 +218,14 @@ def test_a_regression_finds_lines_and_predicts_what_it_has_not_seen() -> None:
     assert float(missed.square().mean()) < 0.1 * float(raw_outputs(masks).var(0).mean())
 
 
-@pytest.mark.parametrize("output", ["probability", "raw"])
-def test_values_are_unbiased_and_standard_errors_honest_however_wrong_the_network(output: Output) -> None:
+@pytest.mark.parametrize(("output", "gain"), [("probability", 0), ("probability", ENUMERATION_GAIN), ("raw", 0)])
+def test_values_are_unbiased_and_standard_errors_honest_however_wrong_the_network(
+    output: Output, gain: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimator, "ENUMERATION_GAIN", gain)  # none, so that coalitions are drawn
     laws, game = join_laws(WEIGHTS, PLAYERS), game_with(WRONG, output)
     truth = exact(lambda some: game.link(game.raw(some)), WEIGHTS)
-    sizes, seeds = best_sizes(laws, torch.ones(PLAYERS - 1).double()), 160
+    sizes, seeds = best_sizes(laws, torch.ones(PLAYERS - 1).double()), 100
     generators = (torch.Generator().manual_seed(seed) for seed in range(seeds))
     found = [refine_game(game, laws, sizes, calls=66, generator=each) for each in generators]
     values, stderr = (torch.stack(each) for each in zip(*found, strict=True))
@@ -201,7 +235,8 @@ def test_values_are_unbiased_and_standard_errors_honest_however_wrong_the_networ
     assert 0.8 < float(stderr.square().mean() / values.var(0).mean()) < 1.4
 
 
-def test_a_right_network_makes_values_more_precise_than_a_wrong_one() -> None:
+def test_a_right_network_makes_values_more_precise_than_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "ENUMERATION_GAIN", 0)
     places = torch.linspace(0, 1, 65).clamp(1e-4, 1 - 1e-4).tolist()
     truth = exact(lambda some: raw_outputs(some).softmax(1), [fw.Banzhaf(t) for t in places])
     laws = join_laws([fw.Shapley()], PLAYERS)
@@ -308,5 +343,31 @@ def test_every_kind_of_output_is_refined(explainer: fw.FeatureExplainer, output:
 
 
 def test_too_few_calls_are_refused(explainer: fw.FeatureExplainer) -> None:
-    with pytest.raises(ValueError, match=f"calls must be at least {FEWEST_CALLS}, got 10"):
+    with pytest.raises(
+        ValueError, match=f"at least {FEWEST_CALLS} .nobody, everyone and 4 in each of 8 parts., got 10"
+    ):
         refine(explainer, rows(1, 10), calls=10)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("weights", "complaint"), [(fw.Shapley, r"write Shapley\(\)"), ("shapley", "got 'shapley'"), ([], "empty list")]
+)
+def test_weights_are_checked_as_explain_checks_them(
+    explainer: fw.FeatureExplainer,
+    weights: Any,  # noqa: ANN401 - whatever a user may give
+    complaint: str,
+) -> None:
+    for ask in (explainer.explain, explainer.refine, explainer.calibrate):
+        with pytest.raises((TypeError, ValueError), match=complaint):
+            ask(rows(8, 10), weights=weights)
+
+
+def test_more_calls_than_a_regression_knows(explainer: fw.FeatureExplainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "MOST_KNOWN", 60)
+    x = rows(1, 10, seed=1)
+    found = refine(explainer, x, calls=400, progress=False)
+    check_agreement(found, fw.exact_values(explainer.game(x[0]), fw.Shapley(), progress=False))
+    assert str(found).startswith(
+        "raw Shapley of 10 players for 1 inputs, refined by 400 calls each: standard error 0.0"
+    )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.collections import LineCollection
 from torch import Tensor
 
 import fwshapley as fw
@@ -95,3 +96,56 @@ def test_images_are_drawn_with_their_heat_maps() -> None:
 
 def test_more_rows_than_there_are_is_all_of_them() -> None:
     assert len(TABLE.plot(rows=100).axes) == 6 * 3
+
+
+ERRORS = {"stderr": torch.rand(3, 6, 4, 2), "expected_error": torch.rand(3, 6, 2)}
+KNOWN: fw.Attribution = replace(TABLE, provenance={"refinement": {"calls": 128}}, **ERRORS)  # type: ignore[arg-type]
+
+
+def test_calls_and_errors_are_printed() -> None:
+    small = replace(TABLE, expected_error=torch.full((3, 6, 2), 0.03))
+    assert str(small) == f"{TABLE}: expected error 0.03 (root mean square)"
+    refined = replace(KNOWN, stderr=torch.full((3, 6, 4, 2), 0.0125), expected_error=None)
+    assert str(refined) == f"{TABLE}, refined by 128 calls each: standard error 0.013 (root mean square)"
+
+
+def test_one_of_several_weightings() -> None:
+    one = KNOWN.of(SEVERAL[1])
+    assert one.weights == SEVERAL[1]
+    for name in ("values", *ERRORS):
+        assert torch.equal(getattr(one, name), getattr(KNOWN, name)[1])
+    assert one.of(SEVERAL[1]) is one
+    assert TABLE.of(SEVERAL[0]).stderr is None
+    with pytest.raises(ValueError, match=r"Banzhaf\(0.5\) was not asked for; there are Shapley, Beta\(4, 1\)"):
+        KNOWN.of(fw.Banzhaf())
+
+
+def test_a_data_frame_has_a_row_for_each_value() -> None:
+    frame = KNOWN.to_dataframe()
+    assert frame.columns.tolist() == ["input", "weights", "output", "player", "value", "stderr", "expected_error"]
+    assert len(frame) == 3 * 6 * 4 * 2
+    row = frame[(frame.input == 4) & (frame.weights == "Beta(4, 1)") & (frame.player == "debt")]
+    assert row.output.tolist() == ["dog", "cow"]  # 4 % 3, and 2
+    for name, expected in (("value", KNOWN.values[1, 4, 2]), ("stderr", ERRORS["stderr"][1, 4, 2])):
+        assert row[name].tolist() == pytest.approx(expected.tolist())
+    assert row.expected_error.tolist() == pytest.approx(ERRORS["expected_error"][1, 4].tolist())
+    assert IMAGES.to_dataframe().columns.tolist() == ["input", "output", "player", "value"]
+
+
+def test_errors_are_drawn_as_whiskers_of_bars() -> None:
+    figure = KNOWN.plot([2], output=1)
+    assert figure.get_supxlabel() == "refined, 128 calls; whiskers: two standard errors to either side"
+    (whiskers,) = [each for each in figure.axes[1].collections if isinstance(each, LineCollection)]
+    half = [abs(segment[1][0] - segment[0][0]) / 2 for segment in whiskers.get_segments()]
+    assert sorted(half) == pytest.approx(sorted((2 * ERRORS["stderr"][1, 2, :, 1]).tolist()), rel=1e-5)
+    expected = replace(TABLE, expected_error=ERRORS["expected_error"]).plot([2])
+    assert expected.get_supxlabel() == "whiskers: two expected errors to either side"
+    assert not TABLE.plot([2]).get_supxlabel()
+
+
+def test_the_size_of_errors_is_written_below_heat_maps() -> None:
+    known = replace(IMAGES, stderr=torch.full_like(IMAGES.values, 0.25)).plot([1], output=0)
+    limit = float(IMAGES.values[1, :, 0].abs().max())
+    assert known.axes[1].get_xlabel() == f"±{limit:.2g}, error 0.2"
+    assert known.get_supxlabel() == "below maps: scale, and standard error"
+    assert IMAGES.plot([1], output=0).axes[1].get_xlabel() == f"±{limit:.2g}"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -21,7 +22,7 @@ def explainer() -> fw.FeatureExplainer:
 
 @pytest.fixture(scope="module")
 def model(explainer: fw.FeatureExplainer) -> ErrorModel:
-    return calibrate(explainer, 2 * rows(60, 6, seed=1), calls=ALL_CALLS, weights=WEIGHTS, progress=False)
+    return calibrate(explainer, 2 * rows(60, 6, seed=1), sample=None, calls=ALL_CALLS, weights=WEIGHTS, progress=False)
 
 
 def true_errors(explainer: fw.FeatureExplainer, x: torch.Tensor) -> torch.Tensor:
@@ -85,9 +86,9 @@ def test_a_model_comes_back_from_json_as_it_was(model: ErrorModel) -> None:
 def test_what_was_not_calibrated_is_refused(explainer: fw.FeatureExplainer, model: ErrorModel) -> None:
     with pytest.raises(ValueError, match=r"calibrated for Shapley, Beta\(4, 1\), not for Banzhaf"):
         model.expect(explainer, explainer.explain(rows(2, 6), weights=fw.Banzhaf()))
-    with pytest.raises(ValueError, match="calibrated for raw values, these are efficient"):
+    with pytest.raises(ValueError, match="calibrated for raw values, these are efficient: ask for total='raw'"):
         model.expect(explainer, explainer.explain(rows(2, 6), total="efficient"))
-    with pytest.raises(ValueError, match="number of inputs must be at least 8, got 2"):
+    with pytest.raises(ValueError, match="calibrate needs at least 8 inputs, got 2"):
         calibrate(explainer, rows(2, 6))
 
 
@@ -101,3 +102,23 @@ def test_coefficients_are_found_and_keep_the_mean() -> None:
     assert (features @ found).mean() == pytest.approx(squared.mean())
     with pytest.raises(ValueError, match="too small to be measured"):
         _fit(features, -squared)
+
+
+def test_a_sample_of_many_inputs_is_used_and_the_seed_chooses_it(explainer: fw.FeatureExplainer) -> None:
+    x = rows(20, 6, seed=1)
+    frame = pd.DataFrame(x.numpy(), columns=list("abcdef"))
+    one, same, other = (
+        calibrate(explainer, each, sample=9, calls=ALL_CALLS, seed=seed, progress=False)
+        for each, seed in ((x, 0), (frame, 0), (x, 1))
+    )
+    assert (one.inputs, one) == (9, same)
+    assert one != other
+    assert "mean square expected over mean square measured" in str(one)
+    with pytest.raises(ValueError, match="sample must be at least 8, got 3"):
+        calibrate(explainer, x, sample=3)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_errors_are_asked_for_by_true_or_false(explainer: fw.FeatureExplainer) -> None:
+    with pytest.raises(TypeError, match="errors must be True or False, got 'yes'"):
+        explainer.explain(rows(2, 6), errors="yes")  # type: ignore[arg-type]

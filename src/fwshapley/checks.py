@@ -52,3 +52,9 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
     """Raise an error that lists the choices unless value is one of them."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise an error that names it unless value is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")

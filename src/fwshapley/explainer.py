@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fwshapley.blackbox import BlackBox, as_held, ask_outputs, find_function, find_output
-from fwshapley.checks import Array, as_tensor, check_choice, check_whole
+from fwshapley.checks import Array, as_tensor, check_choice, check_flag, check_whole
 from fwshapley.choices import ObjectiveName, choose_objective, choose_total, choose_weightings
 from fwshapley.exact import Total
 from fwshapley.fitting import (
@@ -38,6 +38,7 @@ from fwshapley.forms import Form, form_of
 from fwshapley.games.masking import KINDS, MOST_ELEMENTS, MaskedModel, Output, PredictionGame
 from fwshapley.inputs import (
     MOST_HELD_OUT,
+    Outputs,
     as_inputs,
     check_budget,
     check_finite,
@@ -55,7 +56,7 @@ from fwshapley.results import Attribution
 from fwshapley.saving import load_fitted, save_fitted
 from fwshapley.surrogate import Augment, Fidelity, Removal, check_removal, predict
 from fwshapley.training import Budget, History, Recipe
-from fwshapley.trust import ErrorModel, calibrate
+from fwshapley.trust import CALIBRATION_CALLS, CALIBRATION_INPUTS, ErrorModel, calibrate
 from fwshapley.version import __version__
 from fwshapley.weights import Kernel as KernelKind
 from fwshapley.weights import Semivalue
@@ -287,7 +288,7 @@ class FeatureExplainer:
         x: Array,
         *,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+        outputs: Outputs = "all",
         total: Total | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         errors: bool = False,
@@ -297,8 +298,8 @@ class FeatureExplainer:
         Args:
             x: a batch of inputs; a large one is explained in chunks.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learnt.
-            outputs: "all"; "predicted", the class that the model gives, for one pass of it more; numbers of some; or
-                numbers for each input.
+            outputs: "all"; "predicted", the class that the model gives, for one pass of it more; names or numbers of
+                some; or numbers for each input.
             total: "raw" for the semivalue itself; "efficient" shifts it to sum to v(everyone) - v(nobody). "auto" is
                 raw where it is known; the kernel objective knows efficient values only.
             batch_size: inputs at once.
@@ -306,17 +307,18 @@ class FeatureExplainer:
                 surrogate more; `calibrate` comes first.
         """
         fitted = self._require_fitted()
+        check_flag("errors", errors)
         if errors and self.error_model is None:
             raise ValueError("expected errors are not known yet: call calibrate(x_valid) first")
         inputs = as_inputs(x, form=fitted.form)
-        players = self._known_players(inputs, fitted.form)
+        players = self._fitted_players(inputs, fitted.form)
         if inputs.device.type == "cpu":
             check_finite(inputs, fitted.form)
         several = choose_weightings(self.objective, weights)
         total = choose_total(self.objective, total)
         most = min(EXPLAINED_AT_ONCE, max(1, MOST_ELEMENTS // inputs[:1].numel()))
         chunk = most if batch_size == "auto" else check_whole("batch_size", batch_size)
-        numbers = choose_outputs(outputs, len(inputs), len(fitted.base), fitted.masked.output)
+        numbers = choose_outputs(outputs, len(inputs), fitted.output_names, fitted.masked.output)
         chosen = [None] * len(inputs.split(chunk)) if numbers is None else numbers.split(chunk)
         everything = isinstance(outputs, str) and outputs == "all"
         parts = [
@@ -347,15 +349,20 @@ class FeatureExplainer:
         *,
         calls: int = 256,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+        outputs: Outputs = "all",
         seed: int | torch.Generator = 0,
         progress: bool = True,
     ) -> Attribution:
         """Mend answers by sampled coalitions: raw values without bias, with standard errors in `stderr`.
 
+        It pays where the surrogate is large, since calls go to that. Where it is small,
+        `least_squares_values(explainer.game(x), ...)` with more calls may be faster. Refined values are better than
+        the network's where their `stderr` is below its `expected_error`; with few calls and many players it is not.
+
         Args:
             x: a batch of inputs.
-            calls: evaluations of the surrogate for each input; they serve all outputs and weightings.
+            calls: evaluations of the surrogate for each input, at least 34; they serve all outputs and weightings.
+                Time grows faster than they do up to 1,024, and in proportion to them from there on.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learnt.
             outputs: as `explain` takes them.
             seed: whole number, or a generator on the explainer's device.
@@ -367,21 +374,26 @@ class FeatureExplainer:
         self,
         x: Array,
         *,
-        calls: int = 256,
+        sample: int | None = CALIBRATION_INPUTS,
+        calls: int = CALIBRATION_CALLS,
         weights: Semivalue | Sequence[Semivalue] | None = None,
         seed: int | torch.Generator = 0,
         progress: bool = True,
     ) -> ErrorModel:
         """Measure how far off answers are, so that `explain(..., errors=True)` can say it of new inputs.
 
+        Each input that is used takes two runs of `refine`: with the defaults 48 inputs and 128 calls a run, some
+        seconds if the surrogate is small. `error_model` judges itself by half of the inputs.
+
         Args:
-            x: some dozens of inputs that it was not trained on; half of them judge.
+            x: inputs that it was not trained on, at least 8.
+            sample: most of them to use, chosen by the seed; None is all.
             calls: of each of two runs of `refine` that answers are held against.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learnt.
             seed: whole number, or a generator on the explainer's device.
             progress: whether to show progress bars.
         """
-        self.error_model = calibrate(self, x, calls=calls, weights=weights, seed=seed, progress=progress)
+        self.error_model = calibrate(self, x, sample=sample, calls=calls, weights=weights, seed=seed, progress=progress)
         return self.error_model
 
     def _explain_batch(
@@ -413,7 +425,7 @@ class FeatureExplainer:
         x: Array,
         *,
         weights: Semivalue | None = None,
-        outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+        outputs: Outputs = "all",
         total: Total = "efficient",
     ) -> shap.Explanation:
         """Explain inputs as shap's explainers do; values are shifted to add up to what the surrogate predicts."""
@@ -461,7 +473,7 @@ class FeatureExplainer:
         else:
             several = x if np.ndim(x) > dimensions or hasattr(x, "columns") else as_tensor(x)[None]
         one = check_inputs(several, form=fitted.form)
-        self._known_players(one, fitted.form)
+        self._fitted_players(one, fitted.form)
         if len(one) != 1:
             raise ValueError(f"a game is that of one input, got {len(one)}")
         return PredictionGame(fitted.masked, one.to(self.device))
@@ -495,7 +507,7 @@ class FeatureExplainer:
         fitted = self._require_fitted()
         check_budget(budget)
         x = check_inputs(x_train, "x_train", fitted.form)
-        players = self._known_players(x, fitted.form)
+        players = self._fitted_players(x, fitted.form)
         x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid", fitted.form))
         players.check(valid)
         few = x[:MOST_HELD_OUT].to(self.device)
@@ -616,6 +628,18 @@ class FeatureExplainer:
                 raise ValueError(f"inputs of shape {shape} are no table: say who plays, e.g. players=grid(...)")
             players = columns(x.shape[1], None if form is None else form.names).to(self.device)
         players.check(x)
+        return players
+
+    def _fitted_players(self, x: Tensor, form: Form | None) -> Players:
+        """Return the players, if x is a batch of inputs such as it was fitted with."""
+        players, channels = self._known_players(x, form), self._example_shape[1]
+        if players.is_image and x.shape[1] != channels:
+            height, width = players.assignment.shape
+            expected = f"(batch, {channels}, {height}, {width})"
+            raise ValueError(
+                f"it was fitted with images of {channels} channel{'s' * (channels != 1)}: expected {expected}, "
+                f"got {tuple(x.shape)}"
+            )
         return players
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Protocol, cast, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -17,6 +17,7 @@ from fwshapley.blackbox import BlackBox
 from fwshapley.checks import Array
 from fwshapley.forms import Form
 from fwshapley.games.masking import KINDS, MaskedModel, Output
+from fwshapley.inputs import Outputs
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.encoder import ImageNetwork
 from fwshapley.networks.mlp import ColumnKinds, TableNetwork
@@ -130,7 +131,7 @@ class FittedExplainer(Protocol):
         x: Array,
         *,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+        outputs: Outputs = "all",
     ) -> Attribution:
         """Explain inputs."""
         ...

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import Literal
 
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fwshapley.blackbox import BlackBox, sum_to_one
-from fwshapley.checks import Array, as_tensor, check_choice
+from fwshapley.checks import Array, as_tensor
 from fwshapley.forms import Form
 from fwshapley.games.masking import KINDS, Output
 from fwshapley.surrogate import as_columns
 from fwshapley.training import Budget
 
 VALIDATION_SHARE, MOST_HELD_OUT = 0.1, 512
+MOST_NAMED = 12
+
+Outputs = str | Sequence[int] | Sequence[str] | Int[Tensor, "batch outputs"]
+"""Which outputs to explain: "all", "predicted", names or numbers of some, or numbers for each input."""
 
 
 def check_budget(budget: object) -> None:
@@ -42,6 +46,8 @@ def as_inputs(x: Array, name: str = "inputs", form: Form | None = None) -> Float
         name: what to call it in errors.
         form: of the table; without, a DataFrame is taken as an array.
     """
+    if isinstance(x, pd.Series):
+        raise TypeError(f"{name} must be a batch, and a Series is one row or column: keep a row as frame.iloc[[0]]")
     if form is not None and form.frame:
         inputs = form.encode(x)
     else:
@@ -106,20 +112,28 @@ def check_model(
 
 
 def choose_outputs(
-    outputs: Literal["all", "predicted"] | Array, batch: int, count: int, output: Output
+    outputs: Outputs, batch: int, names: Sequence[str], output: Output
 ) -> Int[Tensor, "batch outputs"] | None:
-    """Return the numbers of the outputs to explain for each input; None for the one that is predicted."""
-    if isinstance(outputs, str):
-        check_choice("outputs", outputs, ("all", "predicted"))
+    """Return the numbers of the outputs to explain for each input; None for the one that is predicted.
+
+    Args:
+        outputs: as `explain` takes them.
+        batch: number of inputs.
+        names: of all outputs.
+        output: what they are.
+    """
+    count = len(names)
+    if isinstance(outputs, str) and outputs in {"all", "predicted"}:
         if outputs == "all":
             return torch.arange(count).expand(batch, -1)
         if KINDS[output] != "classes" and count > 1:
             raise ValueError("outputs that are no classes are all predicted; name some, e.g. outputs=[0]")
         return None if count > 1 else torch.zeros(batch, 1, dtype=torch.long)
+    given = _without_names([outputs] if isinstance(outputs, str) else outputs, names)
     try:
-        numbers = torch.atleast_1d(torch.as_tensor(outputs))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"outputs must be 'all', 'predicted' or numbers of outputs, got {outputs!r}") from error
+        numbers = torch.atleast_1d(torch.as_tensor(given))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"outputs must be 'all', 'predicted', names or numbers of outputs, got {outputs!r}") from error
     numbers = numbers.expand(batch, -1) if numbers.ndim == 1 else numbers
     whole = not (numbers.is_floating_point() or numbers.is_complex())
     if not whole or numbers.ndim != 2 or len(numbers) != batch or not numbers.numel():  # noqa: PLR2004 - a table
@@ -127,6 +141,17 @@ def choose_outputs(
     if not bool(((numbers >= 0) & (numbers < count)).all()):
         raise ValueError(f"outputs must be between 0 and {count - 1}, got {outputs}")
     return numbers.long()
+
+
+def _without_names(outputs: Array, names: Sequence[str]) -> Array:
+    """Return outputs with numbers in place of names."""
+    if not isinstance(outputs, (list, tuple)):
+        return outputs
+    unknown = [each for each in outputs if isinstance(each, str) and each not in names]
+    if unknown:
+        known = ", ".join(map(repr, names[:MOST_NAMED])) + " ..." * (len(names) > MOST_NAMED)
+        raise ValueError(f"outputs must be 'all', 'predicted', or among {known}; got {unknown[0]!r}")
+    return [names.index(each) if isinstance(each, str) else each for each in outputs]
 
 
 def choose_device(device: str | torch.device) -> torch.device:

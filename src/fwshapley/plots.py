@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -21,9 +21,33 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 MOST_MARKED_SIZES = 64
 MOST_BARS = 12
+BAR_WIDTH, LETTER_WIDTH, MOST_LETTERS, MOST_TICKS = 2.9, 0.07, 40, 5
 RGB = 3
 PALE = 0.6
 LOPSIDED = 100
+
+
+class Errors(NamedTuple):
+    """How far off values that are drawn may be.
+
+    Attributes:
+        sizes: one per value, or None.
+        kind: what they are, such as "standard error".
+        source: what values came from, if it needs to be said, such as "refined, 128 calls".
+    """
+
+    sizes: Float[Tensor, "weights rows players"] | None = None
+    kind: str = ""
+    source: str = ""
+
+    def describe(self, figure: Figure, how: str) -> None:
+        """Write below a figure what is shown of them."""
+        notes = [self.source, how.format(self.kind) if self.sizes is not None else ""]
+        if any(notes):
+            figure.supxlabel("; ".join(filter(None, notes)), fontsize="small")
+
+
+NO_ERRORS = Errors()
 
 
 def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
@@ -55,9 +79,13 @@ def plot_heat_maps(
     maps: Float[Tensor, "weights rows height width"],
     labels: Sequence[str],
     titles: Sequence[str],
+    errors: Errors = NO_ERRORS,
 ) -> Figure:
-    """Draw each image beside its heat maps: red speaks for the output, blue against it, each map on its own scale."""
-    figure = new_figure(width=1.7 * (1 + len(maps)), height=1.75 * len(images) + 0.3)
+    """Draw each image beside its heat maps: red speaks for the output, blue against it.
+
+    Each map has its own scale, written below it, and the root mean square of its errors where they are known.
+    """
+    figure = new_figure(width=1.7 * (1 + len(maps)), height=1.95 * len(images) + 0.3)
     axes = figure.subplots(len(images), 1 + len(maps), squeeze=False)
     for row, (image, label) in enumerate(zip(images, labels, strict=True)):
         _draw_image(axes[row, 0], image, label)
@@ -66,17 +94,27 @@ def plot_heat_maps(
             _draw_image(cell, image.mean(0, keepdim=True), "", palest=PALE)
             limit = float(np.abs(heat).max()) or 1.0
             cell.imshow(heat, cmap="RdBu_r", vmin=-limit, vmax=limit, alpha=0.7, interpolation="nearest")
+            scale = f"±{limit:.2g}"
+            if errors.sizes is not None:
+                scale += f", error {float(errors.sizes[column, row].square().mean().sqrt()):.1g}"
+            cell.set_xlabel(scale, fontsize="x-small")
             if not row:
                 cell.set_title(title, fontsize="small")
+    errors.describe(figure, "below maps: scale, and {}")
     return figure
 
 
 def plot_bars(
-    values: Float[Tensor, "weights rows players"], names: Sequence[str], labels: Sequence[str], titles: Sequence[str]
+    values: Float[Tensor, "weights rows players"],
+    names: Sequence[str],
+    labels: Sequence[str],
+    titles: Sequence[str],
+    errors: Errors = NO_ERRORS,
 ) -> Figure:
-    """Draw the players of each row as bars, those of the largest values on top."""
+    """Draw the players of each row as bars, those of the largest values on top, with whiskers of two errors."""
     shown = min(len(names), MOST_BARS)
-    figure = new_figure(width=3.6 * len(values), height=len(labels) * (0.24 * shown + 0.9))
+    width = BAR_WIDTH + LETTER_WIDTH * min(max(map(len, names)), MOST_LETTERS)
+    figure = new_figure(width=width * len(values), height=len(labels) * (0.24 * shown + 0.9))
     axes = figure.subplots(len(labels), len(values), squeeze=False)
     for row, label in enumerate(labels):
         for column, title in enumerate(titles):
@@ -86,11 +124,15 @@ def plot_bars(
                 [names[player] for player in first.tolist()],
                 value[first].numpy(),
                 color=[COLOURS[1] if amount > 0 else COLOURS[0] for amount in value[first].tolist()],
+                xerr=None if errors.sizes is None else 2 * errors.sizes[column, row][first].numpy(),
+                error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
             )
             cell.axvline(0, color="grey", linewidth=0.8)
             cell.set_title(f"{label}, {title}", fontsize="small")
             cell.tick_params(labelsize="small")
+            cell.locator_params(axis="x", nbins=MOST_TICKS)
             cell.spines[["top", "right"]].set_visible(False)
+    errors.describe(figure, "whiskers: two {}s to either side")
     return figure
 
 

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Float64
 from numpy.typing import NDArray
@@ -23,9 +24,10 @@ from scipy.optimize import nnls
 from scipy.stats import rankdata
 from torch import Tensor
 
-from fwshapley.checks import Array, check_whole
+from fwshapley.checks import Array, as_tensor, check_whole
 from fwshapley.exact import Total
 from fwshapley.fitting import EXPLAINED_AT_ONCE, Fitted, FittedExplainer
+from fwshapley.inputs import check_inputs
 from fwshapley.objective import Kernel, shift_to_total
 from fwshapley.refinement import refine
 from fwshapley.results import Attribution
@@ -33,6 +35,8 @@ from fwshapley.sampling import make_generator
 from fwshapley.weights import Semivalue, Shapley
 
 FEWEST_INPUTS = 8
+CALIBRATION_INPUTS, CALIBRATION_CALLS = 48, 128
+"""Unless told otherwise."""
 REWEIGHTINGS = 10
 LEAST_SHARE = 1e-3
 """Of the mean squared error: no less is expected while coefficients are fitted."""
@@ -77,7 +81,8 @@ class ErrorModel:
 
     def __str__(self) -> str:
         each = (
-            f"{weights}: rank correlation {found.spearman:.2f}, expected over measured {found.ratio:.2f}"
+            f"{weights}: rank correlation {found.spearman:.2f}, "
+            f"mean square expected over mean square measured {found.ratio:.2f}"
             for weights, found in zip(self.weights, self.judged, strict=True)
         )
         return f"errors calibrated on {self.inputs} inputs; on half of them {'; '.join(each)}"
@@ -92,7 +97,9 @@ class ErrorModel:
                 f"errors were calibrated for {known}, not for {missing[0]}; calibrate with its weights too"
             )
         if shown.total != self.total:
-            raise ValueError(f"errors were calibrated for {self.total} values, these are {shown.total}")
+            raise ValueError(
+                f"errors were calibrated for {self.total} values, these are {shown.total}: ask for total={self.total!r}"
+            )
         fitted = explainer._require_fitted()  # noqa: SLF001 - part of the explainer, in a file of its own
         rows = [self.coefficients[self.weights.index(each)] for each in several]
         coefficients = torch.tensor(rows, dtype=torch.float64, device=shown.values.device)
@@ -118,7 +125,8 @@ def calibrate(
     explainer: FittedExplainer,
     x: Array,
     *,
-    calls: int = 256,
+    sample: int | None = CALIBRATION_INPUTS,
+    calls: int = CALIBRATION_CALLS,
     weights: Semivalue | Sequence[Semivalue] | None = None,
     seed: int | torch.Generator = 0,
     progress: bool = True,
@@ -127,18 +135,19 @@ def calibrate(
 
     Args:
         explainer: one that is fitted.
-        x: inputs held out, some dozens; half of them judge.
+        x: inputs held out, at least 8; half of them judge.
+        sample: most of them to use, chosen by the seed; None is all.
         calls: evaluations of the surrogate for each of two unbiased estimates per input.
         weights: a semivalue or a list of them; by default Shapley, or the one that was learnt.
         seed: whole number, or a generator on the explainer's device.
         progress: show a progress bar when it takes long on a terminal.
     """
     fitted = explainer._require_fitted()  # noqa: SLF001 - part of the explainer, in a file of its own
+    generator = make_generator(seed, fitted.masked.device)
+    x = _sample(x, len(check_inputs(x, form=fitted.form)), sample, generator)
     shown = explainer.explain(x, weights=weights)
-    check_whole("number of inputs", len(shown), minimum=FEWEST_INPUTS)
     several = shown.weights if isinstance(shown.weights, list) else [shown.weights]
     shown = replace(shown, values=shown.values.reshape(len(several), *shown.values.shape[-3:]), weights=several)
-    generator = make_generator(seed, fitted.masked.device)
     measured = _measure(explainer, x, shown, calls, generator, progress=progress)
     features = _features(fitted, shown)
     order = torch.randperm(len(shown), generator=generator, device=generator.device)
@@ -150,6 +159,16 @@ def calibrate(
         expected = row[judge].cpu() @ torch.tensor(coefficients[-1], dtype=torch.float64)
         judged.append(_judge(expected, squared[judge].cpu(), top.cpu()))
     return ErrorModel(tuple(several), tuple(coefficients), tuple(judged), shown.total, len(shown), calls)
+
+
+def _sample(x: Array, count: int, most: int | None, generator: torch.Generator) -> Array:
+    """Return inputs, at most some of them, chosen at random."""
+    if count < FEWEST_INPUTS:
+        raise ValueError(f"calibrate needs at least {FEWEST_INPUTS} inputs, got {count}")
+    if most is None or count <= check_whole("sample", most, minimum=FEWEST_INPUTS):
+        return x
+    rows = torch.randperm(count, generator=generator, device=generator.device)[:most].sort().values.cpu()
+    return x.iloc[rows.numpy()] if isinstance(x, pd.DataFrame) else as_tensor(x)[rows]
 
 
 def _measure(

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Int
 from torch import Tensor
 
 from fwshapley.baselines.gradients import DIFFERENTIATED_ELEMENTS, gradcam, integrated_gradients, saliency
@@ -22,6 +21,7 @@ from fwshapley.choices import choose_weightings
 from fwshapley.explainer import FeatureExplainer
 from fwshapley.fitting import EXPLAINED_AT_ONCE
 from fwshapley.games.masking import KINDS
+from fwshapley.inputs import Outputs
 from fwshapley.progress import ProgressBar
 from fwshapley.results import Attribution
 from fwshapley.weights import Semivalue, Shapley
@@ -106,7 +106,7 @@ class Baseline:
         x: Array,
         *,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+        outputs: Outputs = "all",
         batch_size: int | Literal["auto"] = "auto",
         progress: bool = True,
     ) -> Attribution:
@@ -119,7 +119,7 @@ class Baseline:
             weights: a semivalue or a list of them; by default Shapley, or the one that the explainer learnt. A method
                 of the Shapley value alone gives that by default, whatever the explainer learnt; one that weighs no
                 coalitions takes none.
-            outputs: "all", "predicted", numbers of some, or numbers for each input.
+            outputs: "all", "predicted", names or numbers of some, or numbers for each input.
             batch_size: inputs at once; methods that sample take one after another.
             progress: show a progress bar when it takes long on a terminal.
         """

@@ -86,6 +86,14 @@ def _parse_weights(pair: str) -> fw.Semivalue:
     return fw.Beta(alpha=numbers[0], beta=numbers[1])
 
 
+def check_refinement(calls: int | None, *, errors: bool, total: Total | Literal["auto"]) -> None:
+    """Raise an error about options that do not go together."""
+    if calls is not None and errors:
+        raise ValueError("--errors are those of answers that are not refined: give --refine or --errors")
+    if calls is not None and total == "efficient":
+        raise ValueError("--refine gives raw values: leave --total efficient out")
+
+
 def load_explainer(folder: Path, name: str | None, *, device: str) -> Loaded:
     """Load an explainer, with its model where one is named; which code to run is never taken from the folder."""
     stored = look_into(folder)
@@ -132,19 +140,39 @@ def ask(
     weights: list[fw.Semivalue] | None,
     outputs: str | None,
     total: Total | Literal["auto"],
+    calls: int | None = None,
+    errors: bool = False,
 ) -> Answer:
-    """Explain inputs, and say how long it took."""
+    """Explain inputs, refined where calls are given, and say how long it took."""
     (inputs, reading), explainer = read, loaded.explainer
     chosen, notes = _choose_outputs(loaded, inputs, outputs)
     began = time.perf_counter()
-    attribution = explainer.explain(inputs.x, weights=weights, outputs=chosen, total=total).to("cpu")
+    if calls is None:
+        _check_calibrated(loaded, errors=errors)
+        attribution = explainer.explain(inputs.x, weights=weights, outputs=chosen, total=total, errors=errors)
+    else:
+        attribution = explainer.refine(inputs.x, weights=weights, outputs=chosen, calls=calls)
+    attribution = _stacked(attribution.to("cpu"))
     took = 1e3 * (time.perf_counter() - began)
-    if weights is None:
-        assert not isinstance(attribution.weights, list)  # noqa: S101 - one for none
-        attribution = replace(attribution, values=attribution.values[None], weights=[attribution.weights])
     each = f", {took / len(inputs):.2g} ms each" if len(inputs) > 1 else ""
     notes = [*notes, f"{attribution}: {took:.3g} ms{each}"]
     return Answer(attribution, inputs, reading, tuple(notes))
+
+
+def _check_calibrated(loaded: Loaded, *, errors: bool) -> None:
+    if errors and loaded.explainer.error_model is None:
+        raise ValueError("--errors are not known: fit it with --calibrate, or give --refine CALLS for standard errors")
+
+
+def _stacked(attribution: fw.Attribution) -> fw.Attribution:
+    """Return it under a list of weightings, if only of one."""
+    if isinstance(attribution.weights, list):
+        return attribution
+    errors: dict[str, Any] = {
+        name: None if error is None else error[None]
+        for name, error in (("stderr", attribution.stderr), ("expected_error", attribution.expected_error))
+    }
+    return replace(attribution, values=attribution.values[None], weights=[attribution.weights], **errors)
 
 
 def _choose_outputs(loaded: Loaded, inputs: Inputs, wanted: str | None) -> tuple[Any, list[str]]:
@@ -201,7 +229,8 @@ def show_answer(answer: Answer, top: int) -> None:
 
 def _about_players(answer: Answer) -> str:
     about = "patches are (row, column), from 0; " if answer.attribution.players.grid else ""
-    return f"{about}{counted(len(answer.inputs), 'input')} in all"
+    errors = "± is a standard error; " if answer.attribution.stderr is not None else ""
+    return f"{about}{errors}{counted(len(answer.inputs), 'input')} in all"
 
 
 def _cells(answer: Answer, place: int, decimals: int) -> list[str]:
@@ -211,15 +240,15 @@ def _cells(answer: Answer, place: int, decimals: int) -> list[str]:
     strongest = int((attribution.base_values[place] + values.sum(0)).argmax())
     value = values[:, strongest]
     order = value.argsort(descending=True).tolist()
-    helpful = [player for player in order if value[player] > 0][:MOST_PLAYERS]
-    harmful = [player for player in order[::-1] if value[player] < 0][:MOST_PLAYERS]
-    output = attribution.output_names[int(attribution.outputs[place, strongest])]
-    names = attribution.players.names
-    return [
-        shortened(answer.name(place)),
-        shortened(output),
-        *(
-            "\n".join(f"{float(value[player]):+.{decimals}f} {shortened(names[player])}" for player in some)
-            for some in (helpful, harmful)
-        ),
-    ]
+    helpful = [player for player in order if value[player] > 0]
+    harmful = [player for player in order[::-1] if value[player] < 0]
+    both = helpful[:MOST_PLAYERS], harmful[:MOST_PLAYERS]
+    output = shortened(attribution.output_names[int(attribution.outputs[place, strongest])])
+    if attribution.expected_error is not None:
+        output += f"\nexpected error {float(attribution.expected_error[0, place, strongest]):.{decimals}f}"
+    names = [shortened(name) for name in attribution.players.names]
+    if attribution.stderr is not None:
+        stderr = attribution.stderr[0, place, :, strongest]
+        names = [f"± {float(error):.{decimals}f} {name}" for error, name in zip(stderr, names, strict=True)]
+    columns = ("\n".join(f"{float(value[each]):+.{decimals}f} {names[each]}" for each in some) for some in both)
+    return [shortened(answer.name(place)), output, *columns]

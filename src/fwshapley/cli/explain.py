@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from fwshapley.cli.answers import ask, choose_weights, load_explainer, read_like_fitted, show_answer
+from fwshapley.cli.answers import ask, check_refinement, choose_weights, load_explainer, read_like_fitted, show_answer
 from fwshapley.cli.console import check_device, check_matplotlib, console, errors_explained
 from fwshapley.cli.explanations import Format, check_folder, write_explanations
 from fwshapley.exact import Total
@@ -22,6 +22,8 @@ MODEL_HELP = "The model, as for fit: needed for images explained by a torch modu
 WEIGHTS_HELP = "Alpha and beta of one of several weightings; may be repeated."
 OUTPUTS_HELP = "all, predicted, or names or numbers of outputs; predicted unless there are no classes."
 TOTAL_HELP = "raw values, or shifted to add up to the prediction; auto is raw where it is known."
+REFINE_HELP = "Mend values by CALLS coalitions of each input, such as 256: without bias, with standard errors."
+ERRORS_HELP = "Say how far off values are likely to be, if it was fitted with --calibrate."
 FORMAT_HELP = "Values as a table or as arrays; csv for tables and npz for images unless given."
 
 
@@ -35,6 +37,8 @@ def explain(
     weights: Annotated[list[str] | None, asked("--weights", "-w", metavar="A,B", help=WEIGHTS_HELP)] = None,
     outputs: Annotated[str | None, asked(metavar="NAMES", help=OUTPUTS_HELP)] = None,
     total: Annotated[Literal["auto", Total], asked(help=TOTAL_HELP)] = "auto",
+    refine: Annotated[int | None, asked(min=1, metavar="CALLS", help=REFINE_HELP)] = None,
+    errors: Annotated[bool, asked("--errors", help=ERRORS_HELP)] = False,
     encoding: Annotated[str | None, asked(metavar="NAME", help="Of .csv files, if not as fitted.")] = None,
     device: Annotated[str, asked(metavar="NAME", help="Such as cpu or cuda; auto is a GPU if any.")] = "auto",
     out: Annotated[
@@ -52,6 +56,7 @@ def explain(
     """
     with errors_explained():
         several = choose_weights(alpha, beta, weights)
+        check_refinement(refine, errors=errors, total=total)
         check_device(device)
         if out is not None:
             check_folder(out, force=force)
@@ -59,7 +64,7 @@ def explain(
             check_matplotlib("pictures: --pictures 0")
         loaded = load_explainer(folder, model, device=device)
         found = read_like_fitted(loaded, inputs, encoding)
-        answer = ask(loaded, found, weights=several, outputs=outputs, total=total)
+        answer = ask(loaded, found, weights=several, outputs=outputs, total=total, calls=refine, errors=errors)
         show_answer(answer, top)
         if out is not None:
             written = write_explanations(answer, out, form=form, pictures=pictures)

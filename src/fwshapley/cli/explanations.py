@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
 
 from fwshapley.cli.answers import Answer
 from fwshapley.files import check_free, written_whole
@@ -100,6 +103,8 @@ def _write_arrays(answer: Answer, path: Path) -> None:
     """Write arrays that numpy reads without pickle."""
     attribution = answer.attribution
     rows = [-1 if row is None else row for row in answer.inputs.rows]
+    known = {"stderr": attribution.stderr, "expected_error": attribution.expected_error}
+    errors: dict[str, Any] = {name: error.float().numpy() for name, error in known.items() if error is not None}
     with path.open("wb") as file:
         np.savez(
             file,
@@ -113,11 +118,12 @@ def _write_arrays(answer: Answer, path: Path) -> None:
             total=np.array(attribution.total, dtype=str),
             files=np.array(answer.inputs.files, dtype=str),
             rows=np.array(rows, dtype=np.int64),
+            **errors,
         )
 
 
 def _write_table(answer: Answer, path: Path) -> None:
-    """Write a line for each input, weighting and output, with a column for each player."""
+    """Write a line for each input, weighting and output, with a column for each player, and for its standard error."""
     attribution, inputs = answer.attribution, answer.inputs
     count, outputs = attribution.outputs.shape
     weightings = len(answer.weights)
@@ -133,10 +139,20 @@ def _write_table(answer: Answer, path: Path) -> None:
     }  # fmt: skip
     if all(row is None for row in inputs.rows):
         del lines["row"]
-    values = attribution.values.float().permute(1, 0, 3, 2).reshape(-1, attribution.players.n_players).numpy()
+    if attribution.expected_error is not None:
+        lines["expected_error"] = attribution.expected_error.float().transpose(0, 1).reshape(-1).numpy()
     names = [f"{name} (player)" if name in lines else name for name in attribution.players.names]
-    table = pd.concat([pd.DataFrame(lines), pd.DataFrame(values, columns=names)], axis=1)
+    parts = [pd.DataFrame(lines), pd.DataFrame(_in_lines(attribution.values), columns=names)]
+    if attribution.stderr is not None:
+        of_errors = [f"{name} (stderr)" for name in names]
+        parts.append(pd.DataFrame(_in_lines(attribution.stderr), columns=of_errors))
+    table = pd.concat(parts, axis=1)
     table.to_csv(path, index=False)
+
+
+def _in_lines(values: Float[Tensor, "weights batch players outputs"]) -> NDArray[np.float32]:
+    """Values of the players in the order of inputs, weightings and outputs."""
+    return values.float().permute(1, 0, 3, 2).flatten(0, 2).numpy()
 
 
 WRITERS: Mapping[Format, Callable[[Answer, Path], None]] = {"csv": _write_table, "npz": _write_arrays}

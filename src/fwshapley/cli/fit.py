@@ -18,8 +18,10 @@ from fwshapley.cli.training import (
     CHECKPOINTS,
     about_going_on,
     announce,
+    check_calibration,
     check_folder,
     learnt_weights,
+    measure_errors,
     prepare_task,
     show_training,
     write_explainer,
@@ -47,6 +49,7 @@ OUTPUT_HELP = (
     "What is explained: classes that exclude each other, labels that do not, or raw outputs. auto: classes of a torch "
     "module, and of others if they return probabilities."
 )
+CALIBRATE_HELP = "Also measure how far off values are, for `fwshapley explain --errors`; some seconds."
 LEARNT_HELP = "With --objective kernel: the weighting to learn."
 
 
@@ -78,6 +81,7 @@ def fit(
     device: Annotated[str, trained(metavar="NAME", help="Such as cpu or cuda; auto is a GPU if any.")] = "auto",
     resume: Annotated[bool, trained("--resume", help="Go on with a fit that was stopped.")] = False,
     out: Annotated[Path, written("--out", "-o", metavar="FOLDER", help="Folder for the explainer.")],
+    calibrate: Annotated[bool, written("--calibrate", help=CALIBRATE_HELP)] = False,
     report: Annotated[bool, written(help="Also measure it, which takes a while: report.html.")] = False,
     force: Annotated[bool, written("--force", help="Replace what is in the folder, also a fit that stopped.")] = False,
 ) -> None:
@@ -107,6 +111,7 @@ def fit(
         task = prepare_task(
             model, data, how, valid=valid, sample=sample, patch=patch, segments=segments, output=output, seed=seed
         )
+        check_calibration(task, wanted=calibrate)
         announce(task, budget)
         explainer = fw.FeatureExplainer(
             task.model,
@@ -123,5 +128,7 @@ def fit(
             shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
         explainer.fit(task.x, task.valid, budget=budget, checkpoints=out / CHECKPOINTS, resume=resume)
         show_training(explainer)
+        if calibrate:
+            measure_errors(explainer, task)
         written_to = write_explainer(explainer, task, out, arguments=arguments, report=report)
         console.print(written_to, highlight=False, soft_wrap=True)

@@ -29,8 +29,10 @@ from fwshapley.cli.reading import Inputs, Reading, read_inputs
 from fwshapley.cli.record import RECORD, Record
 from fwshapley.files import check_free, written_whole
 from fwshapley.inputs import hold_out
+from fwshapley.objective import Kernel
 from fwshapley.saving import FILE
 from fwshapley.tables.wording import counted
+from fwshapley.trust import FEWEST_INPUTS
 
 CHECKPOINTS = "checkpoints"
 REPORT, REPORT_INPUTS = "report.html", 16
@@ -205,6 +207,29 @@ def _read_map(path: Path) -> NDArray[Any]:
     if not isinstance(found, np.ndarray) or found.dtype.kind not in "iu":
         raise ValueError(f"{path} must be a .npy file of whole numbers, (height, width)")
     return found.astype(np.int64)
+
+
+def check_calibration(task: Task, *, wanted: bool) -> None:
+    """Raise an error if there are too few inputs to calibrate with, before there is any work to lose."""
+    if wanted and len(task.valid) < FEWEST_INPUTS:
+        raise ValueError(
+            f"--calibrate needs at least {FEWEST_INPUTS} inputs that are not trained on, got {len(task.valid)}: give "
+            "them by --valid"
+        )
+
+
+def measure_errors(explainer: fw.FeatureExplainer, task: Task) -> None:
+    """Calibrate an explainer, for the weighting that it has learnt or for the usual ones, and say how good that is."""
+    weights = None if isinstance(explainer.objective, Kernel) else [fw.Shapley(), *fw.FEASIBLE_SET]
+    found = explainer.calibrate(task.valid, weights=weights)
+    first = found.judged[0]
+    console.print(
+        f"Errors calibrated for {counted(len(found.weights), 'weighting')} on {found.inputs} inputs not trained on; of "
+        f"{found.weights[0]}, expected and measured errors have a rank correlation of {first.spearman:.2f} and mean "
+        f"squares in the ratio {first.ratio:.2f}, on half of them.",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def announce(task: Task, budget: fw.Budget) -> None:

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from fwshapley.checks import Array, check_whole
+from fwshapley.choices import choose_weightings
 from fwshapley.exact import exact_values
 from fwshapley.fitting import Fitted, FittedExplainer
 from fwshapley.games.masking import KINDS, WORTH, MaskedModel, PredictionGame
+from fwshapley.inputs import Outputs
 from fwshapley.objective import Multilinear, Objective
 from fwshapley.progress import ProgressBar
 from fwshapley.refinement.control import FirstOrder, Slopes, network_slopes
@@ -35,8 +37,10 @@ from fwshapley.weights import Cardinality, Semivalue, join_laws, proper_sizes
 FOLDS = 8
 FEWEST_CALLS = 2 + 4 * FOLDS
 MOST_KNOWN = 1024
-"""Coalitions that a regression is fitted to; its time grows with the cube."""
+"""Coalitions that a regression is fitted to: its time grows with their cube, so more calls go into the sums alone."""
 FREE_PER_CALL = 64
+ENUMERATION_GAIN = 5
+"""All coalitions are summed over instead, even if they are so many times more: that sum has no variance."""
 FREE_AT_ONCE, MOST_FREE_OUTPUTS = 2**13, 2**20
 EVEN_SHARE = 0.2
 TIED = 1.2
@@ -51,7 +55,7 @@ def refine(
     *,
     calls: int = 256,
     weights: Semivalue | Sequence[Semivalue] | None = None,
-    outputs: Literal["all", "predicted"] | Sequence[int] | Int[Tensor, "batch outputs"] = "all",
+    outputs: Outputs = "all",
     seed: int | torch.Generator = 0,
     progress: bool = True,
 ) -> Attribution:
@@ -61,8 +65,8 @@ def refine(
         explainer: one that is fitted.
         x: a batch of inputs.
         calls: evaluations of the surrogate per input, those of nobody and everyone included (an explainer of one
-            weighting takes one more); they serve all outputs and weightings. Where they allow all coalitions, values
-            are exact.
+            weighting takes one more), at least 34; they serve all outputs and weightings. Where they allow all
+            coalitions, values are exact. Beyond 1,024, time grows in proportion to them, below it faster.
         weights: a semivalue or a list of them, learnt or not; by default Shapley, or the one that was learnt.
         outputs: which to return, as `explain` takes them.
         seed: whole number, or a generator on the explainer's device.
@@ -76,10 +80,10 @@ def refine(
         >>> refined.values, refined.stderr
     """
     fitted = explainer._require_fitted()  # noqa: SLF001 - part of the explainer, in a file of its own
-    check_whole("calls", calls, minimum=min(FEWEST_CALLS, 2**fitted.masked.n_players))
+    calls = _check_calls(calls, fitted.masked.n_players)
+    several = choose_weightings(fitted.objective, weights)
+    one = weights is None or isinstance(weights, Semivalue)
     shown = explainer.explain(x, outputs=outputs)
-    chosen = shown.weights if weights is None else weights
-    several = [chosen] if isinstance(chosen, Semivalue) else list(chosen)
     laws = join_laws(several, fitted.masked.n_players).to(fitted.masked.device)
     generator = make_generator(seed, fitted.masked.device)
     found = []
@@ -89,11 +93,23 @@ def refine(
             found.append(torch.stack(estimate)[..., numbers])
             bar.advance(1)
     values, stderr = torch.stack(found, 2).float()
-    if isinstance(chosen, Semivalue):
-        values, stderr = values[0], stderr[0]
     return replace(
-        shown, values=values, stderr=stderr, weights=chosen if isinstance(chosen, Semivalue) else several, total="raw"
+        shown,
+        values=values[0] if one else values,
+        stderr=stderr[0] if one else stderr,
+        weights=several[0] if one else several,
+        total="raw",
+        provenance={**shown.provenance, "refinement": {"calls": calls}},
     )
+
+
+def _check_calls(calls: int, n: int) -> int:
+    """Return a number of calls that is enough, or say what they are needed for."""
+    calls, fewest = check_whole("calls", calls), min(FEWEST_CALLS, 2**n)
+    if calls < fewest:
+        why = "all coalitions" if fewest < FEWEST_CALLS else f"nobody, everyone and 4 in each of {FOLDS} parts"
+        raise ValueError(f"calls must be at least {fewest} ({why}), got {calls}")
+    return calls
 
 
 class Game(NamedTuple):
@@ -136,29 +152,61 @@ def refine_game(
 
     values, variance = game.control.values(laws), torch.zeros((), dtype=torch.float64, device=laws.device)
     stand_ins = game.link(regression(called)[own, torch.arange(len(called), device=laws.device)])
-    for fold, share, rest in zip(folds, shares, (game.link(raw) - stand_ins).split(counts), strict=True):
-        values = values + fold.values(share * rest)
-        variance = variance + TIED * fold.variance(share * rest)
-    blocks = _blocks(FREE_PER_CALL * len(called), min(FREE_AT_ONCE, MOST_FREE_OUTPUTS // raw.shape[1]))
-    for count in blocks:
-        free = Sums.draw(count, laws, sizes, generator)
-        worth = torch.stack([game.link(each) for each in regression(free.coalitions)])
-        rest = torch.tensordot(shares, worth, dims=1) - game.control(free.coalitions)
-        values = values + free.values(rest) / len(blocks)
-        variance = variance + free.variance(rest) / len(blocks) ** 2
+    for fold, share, left in zip(folds, shares, (game.link(raw) - stand_ins).split(counts), strict=True):
+        values = values + fold.values(share * left)
+        variance = variance + TIED * fold.variance(share * left)
+
+    def rest(coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
+        worth = torch.stack([game.link(each) for each in regression(coalitions)])
+        return torch.tensordot(shares, worth, dims=1) - game.control(coalitions)
+
+    at_once = min(FREE_AT_ONCE, MOST_FREE_OUTPUTS // raw.shape[1])
+    count = FREE_PER_CALL * len(called)
+    free, spread = _sum_without_calls(rest, laws, sizes, count=count, at_once=at_once, generator=generator)
+    values, variance = values + free, variance + spread
     # The variance of one player is known from few coalitions; all players' together steadies it.
     return values, ((variance + variance.mean(1, keepdim=True)) / 2).sqrt()
 
 
+def _sum_without_calls(
+    rest: Callable[[Coalitions], Float64[Tensor, "coalitions outputs"]],
+    laws: Float64[Tensor, "weights players"],
+    sizes: Float64[Tensor, " sizes"],
+    *,
+    count: int,
+    at_once: int,
+    generator: torch.Generator,
+) -> tuple[Values, Values]:
+    """phi(g - c) and its variance, from a number of coalitions, or from all of them where they are not many more."""
+    n = laws.shape[1]
+
+    def rest_of_proper(coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
+        here, members = coalitions.to(laws.device), coalitions.sum(1, keepdim=True).to(laws.device)
+        return torch.where((members > 0) & (members < n), rest(here), 0.0)
+
+    if 2**n <= ENUMERATION_GAIN * count:
+        every = [Cardinality(law) for law in laws]
+        values = exact_values(rest_of_proper, every, n_players=n, batch_size=max(at_once, 2), progress=False)
+        return values.to(laws.device), torch.zeros_like(values, device=laws.device)
+    values, variance = laws.new_zeros(()), laws.new_zeros(())
+    blocks = _blocks(count, at_once)
+    for block in blocks:
+        free = Sums.draw(block, laws, sizes, generator)
+        worth = rest(free.coalitions)
+        values = values + free.values(worth) / len(blocks)
+        variance = variance + free.variance(worth) / len(blocks) ** 2
+    return values, variance
+
+
 def _regress(game: Game, folds: Sequence[Sums], called: Coalitions, raw: Tensor, own: Tensor) -> Regression:
     """Fit a regression per fold, on what the other folds called and on nobody and everyone."""
-    step = -(-len(called) // MOST_KNOWN)
+    known = torch.linspace(0, len(called) - 1, min(len(called), MOST_KNOWN), device=called.device).round().long()
     ends = torch.tensor([[False], [True]], device=called.device).expand(2, called.shape[1])
-    fold_of = torch.cat([own.new_full((2,), -1), own[::step]])
-    matter = torch.cat([fold.matter() for fold in folds])[::step]
+    fold_of = torch.cat([own.new_full((2,), -1), own[known]])
+    matter = torch.cat([fold.matter() for fold in folds])[known]
     return Regression.fit(
-        torch.cat([ends, called[::step]]),
-        torch.cat([game.ends, raw[::step]]),
+        torch.cat([ends, called[known]]),
+        torch.cat([game.ends, raw[known]]),
         [(fold_of != fold).nonzero().flatten() for fold in range(len(folds))],
         slope=game.slope,
         relevance=game.relevance,
