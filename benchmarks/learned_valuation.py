@@ -40,13 +40,14 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 import fwshapley as fw
+from fwshapley.files import written_whole
 from fwshapley.games.neighbours import Utility
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
 from fwshapley.valuation.learned.amortized import Method
 from fwshapley.valuation.learned.knowledge import Likeness
 from fwshapley.valuation.learned.published import batch_law
-from record import record
+from record import machine, record
 
 SEEDS = (0, 1, 2)
 K, SHARE, BATCH = 5, 0.1, 256
@@ -59,12 +60,12 @@ SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (1
 QUERIES = 1_000
 LARGE, LARGE_QUERIES = (50_000, 2_000), 8_000
 MANY_QUERIES = 1_000_000
-REFERENCE_FITS = 100_000
+REFERENCE_FITS = 50_000
 PLAYERS = 200
 FITS: Mapping[str, tuple[int, ...]] = {
-    "learned": (50, 100, 200, 400, 1_000, 2_000, 5_000),
-    "least squares": (500, 1_000, 2_000, 5_000, 10_000, 20_000),
-    "tmc": (500, 1_000, 2_000, 5_000, 10_000, 20_000),
+    "learned": (50, 100, 200, 400, 1_000, 2_000),
+    "least squares": (500, 1_000, 2_000, 5_000, 10_000),
+    "tmc": (2_000, 5_000, 10_000),
 }
 
 Result = TypeVar("Result")
@@ -97,31 +98,59 @@ def main() -> None:
         draw(results).savefig(arguments.figures / "learned_valuation.png")
         return
     started = time.perf_counter()
-    jobs = list(itertools.product(arguments.tasks, arguments.seeds))
+    jobs = [(part, seed) for part in arguments.parts for seed in (arguments.seeds if part in RUNS else [0])]
+    alone = [job for job in jobs if job[0] not in SIZES]  # these use all cores, or time what they do
     with ProcessPoolExecutor(arguments.workers, get_context("spawn")) as pool:
-        found = list(pool.map(compare, *zip(*jobs, strict=True), itertools.repeat(arguments)))
-    tasks = {
-        name: [run for (task, _), run in zip(jobs, found, strict=True) if task == name] for name in arguments.tasks
-    }
-    study = [study_fits(seed, arguments) for seed in arguments.seeds]
-    results = {
-        "tasks": {name: summarise(runs) for name, runs in tasks.items()},
-        "study": summarise(study),
-        "settings": {"k": K, "batch": BATCH, "queries": QUERIES, "workers": arguments.workers},
-        "players": arguments.players,
-        "reference fits": arguments.reference_fits,
-        "sizes": {name: SIZES[name] for name in arguments.tasks},
-    }
-    if torch.device(arguments.device).type == "cuda":
-        results["throughput"] = throughput(arguments)
-    if arguments.data is not None:
-        results["large"] = large(arguments)
-    print(json.dumps(results["study"]), flush=True)
-    record(
-        "learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started,
-        packages=["scikit-learn"],
-    )  # fmt: skip
+        list(pool.map(run, [job for job in jobs if job[0] in SIZES], itertools.repeat(arguments)))
+    for job in alone:
+        run(job, arguments)
+    results = gather(arguments)
+    packages = ["scikit-learn"]
+    record("learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=packages)
     draw(results).savefig(arguments.figures / "learned_valuation.png")
+
+
+def run(job: tuple[str, int], arguments: argparse.Namespace) -> None:
+    """Do one part for one seed, unless it was done before; what it found is kept in a file of its own."""
+    part, seed = job
+    path = arguments.work / f"{part}, {seed}.json"
+    if path.exists():
+        return
+    if arguments.workers > 1 and part in SIZES and arguments.device == "cpu":
+        torch.set_num_threads(1)
+    print("begun:", part, seed, flush=True)
+    began = time.perf_counter()
+    found = compare(part, seed, arguments) if part in SIZES else {"study": study_fits, **ONCE}[part](seed, arguments)
+    kept = {"found": found, "machine": machine(), "seconds": time.perf_counter() - began}
+    print("done:", part, seed, f"{kept['seconds']:.0f} s", flush=True)
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(kept))
+
+
+def gather(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Join what the parts found, whenever and wherever they were done."""
+    kept = {
+        (part, seed): json.loads(path.read_text())
+        for part, seed in itertools.product((*RUNS, *ONCE), arguments.seeds)
+        if (path := arguments.work / f"{part}, {seed}.json").exists()
+    }
+    results: dict[str, Any] = {"tasks": {}, "settings": {"k": K, "batch": BATCH, "queries": QUERIES}}
+    for part in dict.fromkeys(part for part, _ in kept):
+        runs = [each["found"] for (name, _), each in kept.items() if name == part]
+        if part in SIZES:
+            results["tasks"][part] = summarise(runs)
+        else:
+            results[part] = runs[0] if part in ONCE else summarise(runs)
+    first = {part: each for (part, _), each in reversed(kept.items())}
+    results["machines"] = {part: each["machine"]["gpu"] or cores_of(each["machine"]) for part, each in first.items()}
+    results["runs"] = {part: sum(name == part for name, _ in kept) for part in first}
+    return results | {"sizes": SIZES, "players": arguments.players, "reference fits": arguments.reference_fits}
+
+
+def cores_of(machine: Mapping[str, Any]) -> str:
+    """Name of a machine without a GPU."""
+    return f"{machine['cores']} CPU cores"
 
 
 def parse() -> argparse.Namespace:
@@ -130,18 +159,30 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="Fashion-MNIST: a folder or an npz file; without, it is left out")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=-1, help="processes that fit models")
-    parser.add_argument("--workers", type=int, default=1, help="networks that learn side by side")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="networks that learn side by side, on a CPU on a core each"
+    )
+    parser.add_argument("--work", type=Path, default=Path("build/learned_valuation"), help="folder to keep parts in")
+    parser.add_argument(
+        "--parts", nargs="+", choices=[*RUNS, *ONCE], help="those to do now; all that are kept are joined"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
     parser.add_argument("--smoke", action="store_true", help="a small table, and networks that have learnt nothing")
     arguments = parser.parse_args()
-    arguments.tasks = [name for name in SIZES if name != "Fashion-MNIST" or arguments.data]
+    arguments.parts = arguments.parts or [
+        part
+        for part in (*RUNS, *ONCE)
+        if (arguments.data or part not in {"Fashion-MNIST", "large"})
+        and (arguments.device != "cpu" or part != "throughput")
+    ]
     arguments.budgets = {f"{seconds} s": fw.Budget(seconds=seconds) for seconds in SECONDS}
     arguments.fits, arguments.reference_fits, arguments.players = FITS, REFERENCE_FITS, PLAYERS
     if arguments.smoke:
-        arguments.tasks, arguments.seeds, arguments.jobs = ["breast cancer"], [0], 1
+        arguments.parts, arguments.seeds, arguments.jobs = ["breast cancer", "study"], [0], 1
+        arguments.work = arguments.out / "parts"
         arguments.budgets = {"2 steps": fw.Budget(steps=2)}
         arguments.players, arguments.reference_fits = 60, 200
         arguments.fits = {"learned": (40,), "least squares": (150,), "tmc": (600,)}
@@ -278,14 +319,13 @@ def study_fits(seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def large(arguments: argparse.Namespace) -> dict[str, float]:
-    """What unseen points of Fashion-MNIST cost, by a network and by an index, for many training points; one seed."""
-    name = "Fashion-MNIST"
-    points = load(name, 0, arguments.data, sizes=LARGE, queries=LARGE_QUERIES)
+def large(seed: int, arguments: argparse.Namespace) -> dict[str, float]:
+    """What unseen points of Fashion-MNIST cost, by a network and by an index, for many training points."""
+    points = load("Fashion-MNIST", seed, arguments.data, sizes=LARGE, queries=LARGE_QUERIES)
     exact = fw.KNNValuator(K, device=arguments.device, progress=False).fit(points.x, points.y, points.reference)
     unseen, building = timed(partial(exact.value, points.x_new, points.y_new))
     _, by_index = timed(partial(exact.value, points.x_new, points.y_new))
-    learned = learner("regression", "soft", list(arguments.budgets.values())[-1], 0, arguments)
+    learned = learner("regression", "soft", list(arguments.budgets.values())[-1], seed, arguments)
     _, learning = timed(partial(learned.fit, points.x, points.y, points.reference))
     found = learned.value(points.x_new, points.y_new, WEIGHTS[0])
     _, by_network = timed(partial(learned.value, points.x_new, points.y_new, WEIGHTS[0]))
@@ -312,9 +352,9 @@ def large(arguments: argparse.Namespace) -> dict[str, float]:
     }
 
 
-def throughput(arguments: argparse.Namespace) -> dict[str, float]:
+def throughput(seed: int, arguments: argparse.Namespace) -> dict[str, float]:
     """Points that a network values in a second, of 512 columns, already on the GPU."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     x, y = torch.randn(2_000, 512, generator=generator), torch.arange(2_000) % 10
     valuator = fw.AmortizedValuator(budget=fw.Budget(steps=10), device=arguments.device, progress=False)
     valuator.fit(x, y, reference=(x[:1_000] + 0.1, y[:1_000]))
@@ -323,6 +363,11 @@ def throughput(arguments: argparse.Namespace) -> dict[str, float]:
     valuator.value(many, labels)
     _, seconds = timed(lambda: valuator.value(many, labels))
     return {"points": MANY_QUERIES, "seconds": seconds, "points per second": MANY_QUERIES / seconds}
+
+
+RUNS = (*SIZES, "study")
+ONCE: Mapping[str, Callable[[int, argparse.Namespace], dict[str, float]]] = {"large": large, "throughput": throughput}
+"""Parts that have several seeds, and those that have one."""
 
 
 def likeness(values: Tensor, truth: Tensor) -> dict[str, float]:

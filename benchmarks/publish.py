@@ -16,6 +16,7 @@ from typing import Any
 
 from fwshapley.files import written_whole
 from label_noise import TITLES
+from learned_page import learned_section
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -172,6 +173,7 @@ Leave-one-out, done right, counts every point that is among the K nearest of som
 
 {noise_provenance}
 
+{learned}
 ## What a valuation costs
 
 Points around ten class centres, K = 5. Every row is a process of its own; its peak memory is that of all processes it
@@ -644,7 +646,7 @@ def results_page() -> str:
         for row in found["sampling"]
     ]
     weights = found["weights"]
-    peers, refined = load("peers"), load("refinement")
+    peers, refined, learned = load("peers"), load("refinement"), load("learned_valuation")
     noise, valued = load("label_noise"), load("valuation_speed")
     on_gpu = [load(path.stem) for path in RESULTS.glob("valuation_speed_gpu.json")]
     valuation = valued["results"] | {"gpu": [row for each in on_gpu for row in gpu_rows(each)]}
@@ -661,6 +663,7 @@ def results_page() -> str:
         peers_seeds=len(peers["seeds"]),
         sanity=sanity_text(peers["results"]),
         peers_provenance=provenance(peers),
+        learned=learned_section(learned, table, provenance(learned)),
         noise_points=noise["results"]["points"],
         noise_references=noise["results"]["references"],
         noise_k=noise["results"]["k"],

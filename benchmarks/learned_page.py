@@ -1,0 +1,172 @@
+"""What the results page says of learned data values, from benchmarks/results/learned_valuation.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from learned_valuation import FITS, METHODS, WEIGHTS
+
+Table = Callable[[list[str], list[list[str]]], str]
+
+PAGE = """## Learned data values
+
+A tenth of the labels became y + 1. Spearman correlation of learned with exact values of the same utility (K = {k}),
+mean and standard deviation over {seeds} seeds, after {longest} of training: points seen, and unseen ones (in N +
+{{point}}). The network taught by regression knows all weightings at once; the published form was taught Shapley alone,
+on batches of {batch}, and is also held against what that estimates, the semivalue of the size law of {batch} players
+("batch law"). AUROC of finding the wrong labels, at the Shapley value, beside that of exact values. {machines}.
+
+{agreement}
+
+Which learns faster? Spearman correlation with exact values at the Shapley value, points seen, against training time:
+
+{speed}
+
+![Agreement against training time, and ranking quality against fits](figures/learned_valuation.png)
+
+**Unseen points: the network or the index?** {latency}
+
+{large}{throughput}
+
+**A model that is retrained.** Logistic regression on {players} digits, its accuracy on {references} others: Spearman
+correlation with a run of least squares on {fits:,} fits (whose reliability is {reliability}), and AUROC of the wrong
+labels, against fits. Nearest neighbours alone, no fit at all, have {guess}.
+
+{study}
+
+{payoff}
+
+{provenance}
+"""
+
+
+def learned_section(document: Mapping[str, Any], table: Table, provenance: str) -> str:
+    """The section, from what was recorded."""
+    found, settings = document["results"], document["results"]["settings"]
+    tasks, study = found["tasks"], found["study"]
+    longest = list(next(iter(tasks.values()))["regression, soft"])[-1]
+    return PAGE.format(
+        k=settings["k"],
+        batch=settings["batch"],
+        seeds=len(document["seeds"]),
+        longest=longest,
+        machines="; ".join(f"{task} on {found['machines'][task]}" for task in tasks),
+        agreement=table(*agreement_rows(tasks, longest)),
+        speed=table(*speed_rows(tasks)),
+        latency=latency_text(tasks, longest, settings["queries"]),
+        large=large_text(found.get("large")),
+        throughput=throughput_text(found.get("throughput")),
+        players=found["players"],
+        references=2 * found["players"],
+        fits=found["reference fits"],
+        reliability=f"{study['reference']['reliability'][0]:.2f}",
+        guess=f"{spread(study['nearest neighbours']['spearman'])} ({study['nearest neighbours']['auroc'][0]:.3f})",
+        study=table(*study_rows(study)),
+        payoff=payoff_text(study),
+        provenance=provenance,
+    )
+
+
+def agreement_rows(tasks: Mapping[str, Any], longest: str) -> tuple[list[str], list[list[str]]]:
+    """Agreement after the longest training, a row for each task and way to learn."""
+    rows = []
+    for task, found in tasks.items():
+        for method, utility in METHODS:
+            run = found[f"{method}, {utility}"][longest]
+            cells = [
+                f"{spread(run[f'seen {each} spearman'])} / {spread(run[f'unseen {each} spearman'])}"
+                if f"seen {each} spearman" in run
+                else ""
+                for each in WEIGHTS
+            ]
+            detected = f"{run['auroc Shapley'][0]:.3f} ({found[f'exact, {utility}']['auroc Shapley'][0]:.3f})"
+            rows.append([f"{task}: {method}, {utility}", *cells, spread(run["batch law spearman"]), detected])
+    header = ["", *(f"{each}, seen / unseen" for each in WEIGHTS), "batch law", "AUROC (exact)"]
+    return header, rows
+
+
+def speed_rows(tasks: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Agreement by training time."""
+    budgets = list(next(iter(tasks.values()))["regression, soft"])
+    rows = [
+        [
+            f"{task}: {method}, {utility}",
+            *(spread(found[f"{method}, {utility}"][each]["seen Shapley spearman"]) for each in budgets),
+        ]
+        for task, found in tasks.items()
+        for method, utility in METHODS
+    ]
+    return ["", *budgets], rows
+
+
+def latency_text(tasks: Mapping[str, Any], longest: str, queries: int) -> str:
+    """Time and agreement of network and index on the tasks."""
+    parts = []
+    for task, found in tasks.items():
+        network, exact = found["regression, soft"][longest], found["exact, soft"]
+        parts.append(
+            f"{task} {1e3 * network['seconds unseen'][0]:.0f} ms by the network, "
+            f"{1e3 * exact['seconds unseen'][0]:.0f} ms by the index"
+        )
+    return (
+        f"Up to {queries:,} unseen points, three weightings: {'; '.join(parts)}. The index is exact, so where it fits "
+        "into memory and its time will do, take it."
+    )
+
+
+def large_text(large: Mapping[str, float] | None) -> str:
+    """Return the comparison on many points."""
+    if large is None:
+        return ""
+    return (
+        f"With {large['points']:,} points and {large['references']:,} reference points of Fashion-MNIST, "
+        f"{large['unseen']:,} unseen ones take {1e3 * large['network']:.0f} ms by the network (Spearman "
+        f"{large['network spearman']:.3f}, AUROC {large['network auroc']:.3f}; learnt in "
+        f"{large['network learnt in']:.0f} s) and {1e3 * large['index']:.0f} ms by the index (exact, AUROC "
+        f"{large['auroc']:.3f}; made in {large['index made in']:.0f} s). An index of {large['few references']:.0f} "
+        f"reference points, {1e3 * large['index of few']:.0f} ms, has a Spearman correlation of "
+        f"{large['index of few spearman']:.3f} and an AUROC of {large['index of few auroc']:.3f}. One seed. "
+    )
+
+
+def throughput_text(throughput: Mapping[str, float] | None) -> str:
+    """Return how many points a network values in a second."""
+    if throughput is None:
+        return ""
+    return (
+        f"A network values {throughput['points per second'] / 1e6:.1f} million points of 512 columns a second, where "
+        "they are on the GPU already."
+    )
+
+
+def study_rows(study: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Ranking quality by fits."""
+    budgets = sorted({int(fits) for method in FITS for fits in study[method]})
+    rows = []
+    for method in FITS:
+        found = study[method]
+        cells = [
+            f"{spread(found[str(fits)]['spearman'])} ({found[str(fits)]['auroc'][0]:.3f})" if str(fits) in found else ""
+            for fits in budgets
+        ]
+        rows.append([method, *cells])
+    return ["fits", *(f"{fits:,}" for fits in budgets)], rows
+
+
+def payoff_text(study: Mapping[str, Any]) -> str:
+    """How many fits sampling needs for the ranking that a few give when learnt."""
+    sentences = []
+    for fits, row in study["learned"].items():
+        parts = []
+        for method in ("least squares", "tmc"):
+            enough = [int(each) for each, found in study[method].items() if found["spearman"][0] >= row["spearman"][0]]
+            most = max(map(int, study[method]))
+            parts.append(f"{min(enough):,} of {method}" if enough else f"more than {most:,} of {method}")
+        sentences.append(f"{int(fits):,} fits rank as well as {' and '.join(parts)}")
+    return f"Learnt, {'; '.join(sentences)}."
+
+
+def spread(pair: list[float]) -> str:
+    """Mean and standard deviation."""
+    return f"{pair[0]:.3f} ± {pair[1]:.3f}"
