@@ -73,6 +73,8 @@ def agreement_rows(tasks: Mapping[str, Any], longest: str) -> tuple[list[str], l
     rows = []
     for task, found in tasks.items():
         for method, utility in METHODS:
+            if f"{method}, {utility}" not in found:
+                continue
             run = found[f"{method}, {utility}"][longest]
             cells = [
                 f"{spread(run[f'seen {each} spearman'])} / {spread(run[f'unseen {each} spearman'])}"
@@ -96,6 +98,7 @@ def speed_rows(tasks: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         ]
         for task, found in tasks.items()
         for method, utility in METHODS
+        if f"{method}, {utility}" in found
     ]
     return ["", *budgets], rows
 

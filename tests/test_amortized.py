@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +21,7 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.games import NeighbourGame
 from fwshapley.games.neighbours import Utility
-from fwshapley.training import Batch, Loss, Shard
+from fwshapley.training import Batch, Loss, Shard, schedule
 from fwshapley.valuation import Likeness
 from fwshapley.valuation.learned import grid
 from fwshapley.valuation.learned.games import NeighbourGames
@@ -71,14 +73,22 @@ def test_one_network_knows_other_weightings(weights: fw.Semivalue) -> None:
     assert Likeness.between(fitted().value(X, Y, weights).values, exact).pearson > 0.9
 
 
+WIDE = [fw.Shapley(), *fw.FEASIBLE_SET[::3]]
+NARROW = [fw.Beta(alpha=60, beta=40), fw.Banzhaf(0.3), fw.LeaveOneOut()]
+
+
 @pytest.mark.parametrize("n", [3, 40, 3000])
-@pytest.mark.parametrize("weights", [fw.Shapley(), *fw.FEASIBLE_SET[::3], fw.Banzhaf(0.3), fw.LeaveOneOut()], ids=str)
+@pytest.mark.parametrize(
+    "weights",
+    [fw.Shapley(), *fw.FEASIBLE_SET[::3], fw.Beta(alpha=60, beta=40), fw.Banzhaf(0.3), fw.LeaveOneOut()],
+    ids=str,
+)
 def test_values_at_the_nodes_make_up_every_weighting(weights: fw.Semivalue, n: int) -> None:
     x, y = blobs(n, 0)
     several = [weights, *grid.banzhaf_values(grid.nodes(n))]
     exact, *at_nodes = fw.value_neighbours(x, y, *blobs(10, 1), k=3, weights=several, progress=False).values
     mixed = (grid.mixtures([weights], n)[0][:, None] * torch.stack(at_nodes)).sum(0)
-    tolerance = 0.01 if isinstance(weights, fw.Beta) else 0.05
+    tolerance = 0.01 if weights in WIDE else 0.07
     assert float((mixed - exact).abs().max()) < 1e-5 + tolerance * float(exact.abs().max())
 
 
@@ -87,14 +97,16 @@ def test_teachers_know_what_a_point_is_worth_with_another_label(utility: Utility
     weights = (fw.Shapley(), fw.Banzhaf(0.1))
     setting = check_setting(X[:20], Y[:20], *REFERENCE, weights=weights, k=3, utility=utility)
     targets = teach_neighbours(setting, device="cpu", n_jobs=1, progress=False).targets
-    for point, label in ((0, 0), (0, 2), (7, 0), (19, 1)):
+    for point, label in ((0, 0), (0, 2), (4, 0), (19, 1), (19, 2)):
         labels = Y[:20].copy()
         labels[point] = label
         value = partial(fw.value_neighbours, k=3, utility=utility, weights=list(weights), progress=False)
         exact = value(X[:20], labels, *REFERENCE).values[:, point]
-        # Of a vote, another label is learnt beside the point, not in its stead.
-        exactly = utility == "soft" or label == Y[point]
-        assert_close(targets[point, label], exact, rtol=0, atol=1e-12 if exactly else 0.02)
+        if utility == "soft" or label == Y[point]:
+            assert_close(targets[point, label], exact, rtol=0, atol=1e-12)
+        else:  # another label is learnt beside the point, not in its stead: nearer than the label it has
+            off = (targets[point, label] - exact).abs()
+            assert bool((off < (targets[point, Y[point]] - exact).abs() / 2).all())
 
 
 def test_games_of_many_references_are_the_mean_of_their_games() -> None:
@@ -127,6 +139,7 @@ class Table(torch.nn.Module):
     def __init__(self, values: Tensor) -> None:
         super().__init__()
         self.found = torch.nn.Parameter(values)
+        self.register_buffer("said", torch.zeros(len(values), 1))
 
     def forward(self, x: Tensor, *references: Tensor) -> Tensor:
         """Return them."""
@@ -156,13 +169,17 @@ def own_values(lesson: Lesson, weights: fw.Semivalue) -> Tensor:
     return fw.value_neighbours(*given, k=2, weights=weights, utility=lesson.utility, progress=False).values
 
 
-def test_coalitions_of_a_batch_teach_the_values_of_the_batch() -> None:
+@pytest.mark.parametrize("weights", [fw.Shapley(), fw.Beta(alpha=1, beta=4)], ids=str)
+def test_coalitions_of_a_batch_teach_the_values_of_the_batch(weights: fw.Semivalue) -> None:
     lesson = numbered_lesson("vote")
     table = Table(torch.zeros(12, 3))
-    descend(BatchKernel(lesson, fw.Shapley().size_law(12), coalitions=64, references=32), table, 600)
+    kernel = BatchKernel(lesson, weights.size_law(12), coalitions=64, references=32)
+    descend(kernel, table, 600)
     found = table.found.detach().gather(1, lesson.labels[:, None])[:, 0].double()
-    exact = own_values(lesson, fw.Shapley())
-    assert Likeness.between(found, exact).pearson > 0.95
+    exact = own_values(lesson, weights)
+    level = kernel.level(weights, 12, torch.Generator().manual_seed(0))
+    assert abs(level - float(exact.mean())) < 0.01
+    assert Likeness.between(found, exact).pearson > 0.9
 
 
 def test_coalitions_of_all_teach_the_values_at_a_node() -> None:
@@ -170,7 +187,8 @@ def test_coalitions_of_all_teach_the_values_at_a_node() -> None:
     table = Table(torch.zeros(12, 3, 1))
     descend(Multilinear(lesson, t, torch.ones(1), coalitions=64, references=32), table, 600)
     found = table.found.detach()[..., 0].gather(1, lesson.labels[:, None])[:, 0].double()
-    assert Likeness.between(found, own_values(lesson, fw.Banzhaf())).pearson > 0.95
+    exact = own_values(lesson, fw.Banzhaf())
+    assert float((found - exact).square().mean().sqrt()) < 0.5 * float(exact.std())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -184,7 +202,7 @@ def test_the_same_seed_gives_the_same_bits_and_files_keep_them(method: Method, t
     assert torch.equal(loaded.values_, first.values_)
     assert torch.equal(loaded.value(X, Y).values, first.value(X, Y).values)
     assert loaded.likeness_ == first.likeness_
-    assert loaded.get_params().keys() == first.get_params().keys()
+    assert loaded.get_params() == first.get_params() | {"weights": fw.Shapley(), "progress": True}
     assert len(first.result_.suspects(5)) == 5
     assert first.result_.to_dataframe().shape == (150, 4)
 
@@ -201,14 +219,36 @@ def test_text_labels_and_lists_of_weightings_are_kept(tmp_path: Path) -> None:
     assert loaded.value(X[:4], names[Y[:4]], fw.Banzhaf()).values.shape == (4,)
 
 
-def test_a_run_is_resumed_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def stopping(function: Callable[[float], float], after: int) -> Callable[[float], float]:
+    """Return a function that is interrupted when it is asked once too often."""
+    asked = itertools.count()
+
+    def ask(spent: float) -> float:
+        if next(asked) == after:
+            raise KeyboardInterrupt
+        return function(spent)
+
+    return ask
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_is_resumed_as_if_nothing_had_happened(
+    method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "run.safetensors"
-    given: dict[str, Any] = {"budget": FEW, "batch": 50, "device": "cpu", "progress": False}
-    whole = fw.AmortizedValuator(**given, checkpoint=path).fit(X, Y, reference=REFERENCE)
-    again = fw.AmortizedValuator(**given, checkpoint=path, resume=True).fit(X, Y, reference=REFERENCE)
+    given: dict[str, Any] = {"budget": fw.Budget(steps=6), "batch": 50, "device": "cpu", "progress": False}
+    given |= {"method": method, "checkpoint": path}
+    whole = fw.AmortizedValuator(**given).fit(X, Y, reference=REFERENCE)
+    path.unlink()
+    monkeypatch.setattr("fwshapley.training.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("fwshapley.training.schedule", stopping(schedule, after=4))
+    with pytest.raises(KeyboardInterrupt):
+        fw.AmortizedValuator(**given).fit(X, Y, reference=REFERENCE)
+    monkeypatch.setattr("fwshapley.training.schedule", schedule)
+    again = fw.AmortizedValuator(**given, resume=True).fit(X, Y, reference=REFERENCE)
     assert torch.equal(whole.values_, again.values_)
     with pytest.raises(ValueError, match="is the checkpoint of another run: data differ"):
-        fw.AmortizedValuator(**given, checkpoint=path, resume=True).fit(X + 1, Y, reference=REFERENCE)
+        fw.AmortizedValuator(**given, resume=True).fit(X + 1, Y, reference=REFERENCE)
 
 
 def test_few_fits_teach_what_a_model_makes_of_points(tmp_path: Path) -> None:
@@ -232,6 +272,34 @@ def test_few_fits_teach_what_a_model_makes_of_points(tmp_path: Path) -> None:
     assert torch.equal(resumed.fit(x, flipped, reference=REFERENCE).values_, valuator.values_)
     with pytest.raises(ValueError, match="was taught Shapley alone"):
         valuator.value(new, labels, fw.Banzhaf())
+
+
+@pytest.mark.parametrize("weights", [fw.LeaveOneOut(), fw.Banzhaf(0.95), fw.Beta(alpha=1, beta=4)], ids=str)
+def test_few_fits_teach_any_weighting(weights: fw.Semivalue) -> None:
+    utility = fw.RetrainingUtility(LogisticRegression())
+    valuator = fw.AmortizedValuator(weights, utility=utility, fits=30, budget=FEW, device="cpu", progress=False)
+    assert bool(valuator.fit(X[:60], Y[:60], reference=REFERENCE).values_.isfinite().all())
+
+
+def test_files_do_not_hold_a_model_and_say_so(tmp_path: Path) -> None:
+    utility = fw.RetrainingUtility(LogisticRegression(), scoring=lambda model, x, y: model.score(x, y))
+    valuator = fw.AmortizedValuator(utility=utility, fits=20, budget=FEW, device="cpu", progress=False)
+    valuator.fit(X[:30], Y[:30], reference=REFERENCE).save(tmp_path / "v.safetensors")
+    loaded = fw.AmortizedValuator.load(tmp_path / "v.safetensors", device="cpu")
+    assert torch.equal(loaded.value(X, Y).values, valuator.value(X, Y).values)
+    assert " at 0x" not in str(loaded.utility)
+    with pytest.raises(ValueError, match="a model is not saved with a valuator"):
+        loaded.fit(X, Y, reference=REFERENCE)
+
+
+def test_errors_are_those_of_each_weighting() -> None:
+    several = [fw.Shapley(), fw.Beta(alpha=16, beta=1)]
+    found = fitted().value(X, Y, several)
+    exact = fw.value_neighbours(X, Y, *REFERENCE, weights=several, progress=False).values
+    off = (found.values - exact).square().mean(1).sqrt()
+    assert float(found.stderr[0, 0]) != float(found.stderr[1, 0])
+    assert bool((found.stderr[:, 0] < 6 * off).all())
+    assert bool((found.stderr[:, 0] > off / 6).all())
 
 
 def test_valuators_have_scikit_learns_manners() -> None:

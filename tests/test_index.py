@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -88,3 +91,16 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "MOST_BYTES", 100)
     with pytest.raises(ValueError, match=r"takes 0 GiB .* AmortizedValuator"):
         valuator.value(x, y)
+
+
+def test_columns_go_by_their_names() -> None:
+    x, y = make_points(12, 0)
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    pair = pd.DataFrame(make_points(5, 2)[0], columns=["a", "b", "c"]), make_points(5, 2)[1]
+    turned = (pair[0][["c", "a", "b"]], pair[1])
+    for kind in (fw.KNNValuator, partial(fw.AmortizedValuator, budget=fw.Budget(steps=2), device="cpu")):
+        valuator = kind(k=3, progress=False).fit(frame, y, reference=pair)
+        assert torch.equal(kind(k=3, progress=False).fit(frame, y, reference=turned).values_, valuator.values_)
+        assert torch.equal(valuator.value(frame[["c", "b", "a"]], y).values, valuator.value(frame, y).values)
+        with pytest.raises(ValueError, match="x lacks columns that the training points have: b"):
+            valuator.value(frame[["a", "c"]], y)

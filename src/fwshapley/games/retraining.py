@@ -12,7 +12,9 @@ scikit-learn is imported when it is needed, and not before.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
@@ -24,7 +26,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fwshapley.checks import Array, check_real, check_whole
 from fwshapley.games.game import Coalitions
@@ -56,6 +58,9 @@ class RetrainingUtility:
     scoring: str | Score | None = None
     nobody: float | None = None
     seed: int = 0
+
+    def __str__(self) -> str:
+        return f"{name_model(self.model)}, {name_scoring(self.scoring, self.model)}"
 
     def on(self, x: Array, y: Array, x_reference: Array, y_reference: Array) -> RetrainingGame:
         """Return the game of the points x: features, as the model takes them, and labels or targets.
@@ -169,6 +174,25 @@ class RetrainingGame:
     @cached_property
     def _sizes(self) -> NDArray[np.int64]:
         return np.bincount(self._classes)
+
+
+def name_model(model: object) -> str:
+    """Return what tells a model from others, the same in every process: no addresses, but a module's weights."""
+    if model is None:
+        return "logistic regression"
+    name = re.sub(r" at 0x[0-9a-f]+", "", f"{model!r}")
+    if not isinstance(model, nn.Module):
+        return name
+    weights = hashlib.blake2b(digest_size=16)
+    for tensor in model.state_dict().values():
+        weights.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return f"{name} {weights.hexdigest()}"
+
+
+def name_scoring(scoring: object, model: object) -> str:
+    """Return what tells a way of scoring from others, the same in every process."""
+    given = scoring or ("r2" if is_regressor(model) else "accuracy")
+    return re.sub(r" at 0x[0-9a-f]+", "", getattr(given, "__qualname__", None) or str(given))
 
 
 def is_regressor(model: object) -> bool:

@@ -155,9 +155,10 @@ class Soft(ClosedForm):
     ) -> Float[Tensor, "weights classes references ranks"]:
         """A label decides whether the point itself matches, and nothing else."""
         match = (labels == label[:, None]).double()
-        taken = _sums_from(match * self.drop[:, None])[..., 1:]
+        ranks = labels.shape[1]
+        taken = _sums_from(match * self.drop[:, None, :ranks])[..., 1:]
         own = torch.nn.functional.one_hot(label, len(self.counts)).T[..., None]
-        return (own * self.reach[:, None, None] - taken[:, None]) / self.k
+        return (own * self.reach[:, None, None, :ranks] - taken[:, None]) / self.k
 
 
 class Normalised(Soft):
@@ -283,7 +284,7 @@ class Vote(ClosedForm):
             joined = (own.cumsum(2) + (torch.arange(classes, device=own.device) == newcomer)[:, None, None]).double()
             chances = win_chances(joined, label, self.k, self.ties)
             excess = chances[newcomer] - (chances * own).sum(0)
-            values[:, newcomer] = _sums_from(self.full[:, None] * excess)[..., 1:]
+            values[:, newcomer] = _sums_from(self.full[:, None, : labels.shape[1]] * excess)[..., 1:]
         exact = self.by_rank(labels, label)[:, None]
         return values.scatter_(1, labels.expand(len(values), 1, -1, -1), exact)
 

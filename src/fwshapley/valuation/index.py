@@ -75,8 +75,9 @@ class NeighbourIndex:
         with ProgressBar("indexing", len(self.label), enabled=progress) as bar:
             for here in _blocks(len(self.label), rows):
                 keys, order = self._sorted(here, factor)
-                if not bool(self.direct[here].all()):
-                    self.direct[here] |= _flags(too_close(keys, order), len(keys))
+                again = _flags(too_close(keys, order), len(keys)) & ~self.direct[here]
+                if bool(again.any()):
+                    self.direct[here] |= again
                     keys, order = self._sorted(here, factor)
                 self.keys[here] = keys.gather(1, order)[:, :others]
                 self._fill_table(here, labels[order[:, :others]])

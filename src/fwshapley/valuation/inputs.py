@@ -14,6 +14,22 @@ from fwshapley.checks import Array
 MOST_NAMED = 5
 
 
+def column_names(x: Array) -> tuple[Any, ...] | None:
+    """Return the names of columns, where they have some."""
+    return tuple(x.columns) if isinstance(x, pd.DataFrame) else None
+
+
+def in_order(name: str, x: Array, columns: tuple[Any, ...] | None) -> Array:
+    """Return a table with its columns in the order of the training points', whatever order they come in."""
+    if columns is None or not isinstance(x, pd.DataFrame) or tuple(x.columns) == columns:
+        return x
+    missing = [str(each) for each in columns if each not in x.columns]
+    if missing:
+        named = ", ".join(missing[:MOST_NAMED]) + " ..." * (len(missing) > MOST_NAMED)
+        raise ValueError(f"{name} lacks columns that the training points have: {named}")
+    return x[list(columns)]
+
+
 def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.floating[Any]]:
     """Return features as a table of finite numbers, flattened if they are images."""
     try:

@@ -14,7 +14,7 @@ from fwshapley.inputs import choose_device
 from fwshapley.progress import ProgressBar
 from fwshapley.valuation.distances import Metric
 from fwshapley.valuation.index import NeighbourIndex
-from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points
+from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points, in_order
 from fwshapley.valuation.manners import Valuator
 from fwshapley.valuation.result import OTHER_POINTS, Valuation, from_sums
 from fwshapley.valuation.setting import Setting, check_pair, check_setting, check_weights
@@ -174,7 +174,7 @@ class KNNValuator(Valuator):
             y: their labels, of the classes that `fit` saw.
         """
         setting = self._fitted_setting()
-        points = check_points("x", x, columns=setting.columns)
+        points = check_points("x", in_order("x", x, setting.names), columns=setting.columns)
         labels, _ = check_labels("y", y, len(points), classes=setting.classes, advice=NEWCOMER_ADVICE)
         if "index_" not in vars(self):
             self.index_ = NeighbourIndex(setting, device=str(choose_device(self.device)), progress=self.progress)

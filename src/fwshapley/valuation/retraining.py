@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, get_args
 
-from torch import nn
-
 from fwshapley.checks import Array, check_choice, check_real, check_whole
-from fwshapley.games.retraining import RetrainingUtility, Score, is_regressor
+from fwshapley.games.retraining import RetrainingUtility, Score, name_model, name_scoring
 from fwshapley.storage import digest
 from fwshapley.valuation.gradient import TorchScore
 from fwshapley.valuation.manners import Valuator
@@ -162,17 +159,10 @@ def _budget(asked: RetrainingValuator, n: int) -> int:
 
 def _identity(asked: RetrainingValuator, points: Points, weights: Semivalue) -> dict[str, Any]:
     """What must not change between a checkpoint and its resumption."""
-    model = f"{asked.model!r}"
-    if asked.model is None:
-        model = "logistic regression"
-    elif isinstance(asked.model, nn.Module):
-        model = f"{model} {digest(asked.model.state_dict())}"
-    scoring = asked.scoring or ("r2" if is_regressor(asked.model) else "accuracy")
-    scoring = getattr(scoring, "__qualname__", None) or str(scoring)
     return {
         **points.fingerprints(),
-        "model": re.sub(r" at 0x[0-9a-f]+", "", model),
-        "scoring": re.sub(r" at 0x[0-9a-f]+", "", scoring),
+        "model": name_model(asked.model),
+        "scoring": name_scoring(asked.scoring, asked.model),
         "method": asked.method,
         "weights": weights.to_json(),
         "tolerance": asked.tolerance,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fwshapley.checks import Array, check_choice, check_whole
 from fwshapley.games.neighbours import Ties, Utility
 from fwshapley.valuation.distances import MOST_DIRECT, Metric, Places, place
-from fwshapley.valuation.inputs import check_labels, check_points
+from fwshapley.valuation.inputs import check_labels, check_points, column_names, in_order
 from fwshapley.valuation.shards import Game
 from fwshapley.weights import Semivalue, Shapley, check_semivalue
 
@@ -24,6 +24,7 @@ class Setting(NamedTuple):
         labels: class numbers of the points.
         other_labels: of the reference points.
         classes: the labels that they stand for.
+        names: of the columns, where they have some.
         held_out: each reference point is one of the points, and no player of its own game.
     """
 
@@ -31,6 +32,7 @@ class Setting(NamedTuple):
     labels: NDArray[np.int64]
     other_labels: NDArray[np.int64]
     classes: NDArray[Any]
+    names: tuple[Any, ...] | None
     weights: tuple[Semivalue, ...]
     k: int
     utility: Utility
@@ -80,6 +82,7 @@ def check_setting(
     """Return the setting that arguments of `value_neighbours` describe, or raise an error that says what is wrong."""
     for name, value, choices in (("utility", utility, Utility), ("ties", ties, Ties), ("metric", metric, Metric)):
         check_choice(name, value, get_args(choices))
+    names = column_names(x)
     points = check_points("x", x)
     labels, classes = check_labels("y", y, len(points))
     if (x_reference is None) != (y_reference is None):
@@ -88,7 +91,7 @@ def check_setting(
     if x_reference is None or y_reference is None:
         others, other_labels = None, labels
     else:
-        others = check_points("x_reference", x_reference, columns=points.shape[1])
+        others = check_points("x_reference", in_order("x_reference", x_reference, names), columns=points.shape[1])
         other_labels, _ = check_labels("y_reference", y_reference, len(others), classes=classes)
     k = check_whole("k", k)
     if k > len(points) - held_out:
@@ -96,7 +99,7 @@ def check_setting(
             f"k = {k} neighbours are more than the {len(points) - held_out} points there are to choose from"
         )
     places = place(points, others, metric)
-    return Setting(places, labels, other_labels, classes, tuple(weights), k, utility, ties, metric, held_out)
+    return Setting(places, labels, other_labels, classes, names, tuple(weights), k, utility, ties, metric, held_out)
 
 
 def check_weights(weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:

@@ -161,7 +161,7 @@ def _sum_shard(
     """Values of all points, summed over the reference points of a shard."""
     x, y = _tensor(factor, game.device), _tensor(labels, game.device)
     references, label = _tensor(shard.references, game.device), _tensor(shard.labels, game.device)
-    values = game.rows if game.every_label else 1
+    values = game.rows if game.every_label and game.device != "cpu" else 1  # a core works on one reference at a time
     fitting = max(BLOCK_BYTES[x.device.type] // (x.element_size() * len(x) * values), 1)
     rows = min(1 << fitting.bit_length() - 1, MOST_ROWS[x.device.type])  # products like powers of two
     space, together = None, rows

@@ -19,7 +19,7 @@ from fwshapley.storage import digest, load_bundle, save_bundle
 from fwshapley.training import Budget, History
 from fwshapley.valuation.closed_forms import make_form
 from fwshapley.valuation.distances import Metric, place_more
-from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points
+from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points, in_order
 from fwshapley.valuation.learned import grid
 from fwshapley.valuation.learned.knowledge import Known, Likeness
 from fwshapley.valuation.learned.learning import (
@@ -54,10 +54,12 @@ USUAL_FITS, FEWEST_FITS = 2, 20
 
 
 class AmortizedValuator(Valuator):
-    """Values of points by a network: of a million points in a second, unseen ones too, and without the training set.
+    """Values of points by a network: in one pass, unseen ones too, and without the training set.
 
     For the training points themselves and a nearest-neighbour utility, `KNNValuator` is exact and as quick. This is for
-    points to come, and for models that must be retrained, where it takes far fewer fits than sampling.
+    points to come; and for models that must be retrained, where it starts from what nearest neighbours say and learns
+    from the scores of fits how the model differs. Weightings of large coalitions (a large beta, leave-one-out) depend
+    on a few neighbours: of unseen points a network knows them much less well.
 
     Args:
         weights: the semivalue, or several; None is Shapley. A network that learns from nearest neighbours knows every
@@ -69,21 +71,22 @@ class AmortizedValuator(Valuator):
             form, by least squares on batches that play alone. The last two are for comparison.
         metric: "euclidean" or "cosine".
         batch: points of a training step; for "published", the players of a game.
-        fits: of a RetrainingUtility's model; None is twice as many as there are points.
+        fits: of a RetrainingUtility's model, at least 20; None is twice as many as there are points.
         budget: how long the network is trained; None is 3000 steps.
         seed: of all that is random.
         n_jobs: cores, or processes to fit models in, as `KNNValuator` and `RetrainingValuator` have it.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        checkpoint: file to save to now and then, and in the end; the scores of fits go to a second one beside it.
+        checkpoint: file to save to every 20 seconds, and in the end; the scores of fits go to a second one beside it,
+            also when interrupted.
         resume: go on from it, if it is there.
         progress: show progress bars when it takes long on a terminal.
 
     Attributes:
         result_: the Valuation of the training points, after `fit`; for a RetrainingUtility with standard errors of
-            sampling, else with the network's error on points that it was not taught.
+            the process that fits are explained by, else with the network's error on points that it was not taught.
         values_: its values.
-        likeness_: how well the network agrees with its teacher on points that it was not taught; None where it had no
-            teacher.
+        likeness_: how well the network agrees with exact values on points that it was not taught (but by which its best
+            state was chosen), under the first weighting; None where there are no exact values to learn from.
         history_: of its training.
 
     Example:
@@ -95,7 +98,7 @@ class AmortizedValuator(Valuator):
         self,
         weights: Semivalue | Sequence[Semivalue] | None = None,
         *,
-        utility: Utility | RetrainingUtility = "soft",
+        utility: Utility | RetrainingUtility | str = "soft",
         k: int = 5,
         method: Method = "regression",
         metric: Metric = "euclidean",
@@ -137,21 +140,22 @@ class AmortizedValuator(Valuator):
             every=len(getattr(learned.network, "spread", ())) > 1,
             metric=self.metric,
             classes=setting.classes,
+            names=setting.names,
             n=len(setting.labels),
             references=len(setting.other_labels) - setting.held_out,
             provenance=self._provenance(setting, learned),
         )
         self.centre_ = torch.from_numpy(setting.places.centre)
         labels = torch.from_numpy(setting.labels)
-        found = self._values(_placed(setting), labels, several)
-        self.likeness_ = None if taught is None else self._judge(taught, learned, found, labels)
-        self.result_ = self._valuation(found, labels, several, stacked=self.known_.stacked)
+        own = self._at_nodes(_placed(setting), labels)
+        self.error_, self.likeness_ = self._judge(taught, learned.held_out, own, labels)
+        self.result_ = self._valuation(own, labels, several, stacked=self.known_.stacked)
         if taught is not None and taught.values is not None and taught.stderr is not None:
             self.result_ = replace(self.result_, values=taught.values, stderr=taught.stderr)
         return self
 
     def value(self, x: Array, y: Array, weights: Semivalue | Sequence[Semivalue] | None = None) -> Valuation:
-        """Value points, seen or not, each as if it alone had joined the training points: one pass of the network.
+        """Value points by one pass of the network: an unseen one as if it alone had joined the training points.
 
         Args:
             x: features of the points.
@@ -171,7 +175,7 @@ class AmortizedValuator(Valuator):
         points = self._place(x)
         codes, _ = check_labels("y", y, len(points), classes=self.known_.classes, advice=NEWCOMER_ADVICE)
         labels = torch.from_numpy(codes)
-        return self._valuation(self._values(points, labels, several), labels, several, stacked=stacked)
+        return self._valuation(self._at_nodes(points, labels), labels, several, stacked=stacked)
 
     def save(self, path: str | Path) -> None:
         """Write the network, and the values of the training points, to one safetensors file."""
@@ -185,14 +189,20 @@ class AmortizedValuator(Valuator):
         }
         tensors = {f"network.{name}": tensor for name, tensor in self.network_.state_dict().items()}
         tensors |= {"centre": self.centre_, "values": values, "stderr": self.result_.stderr}
-        save_bundle(Path(path), KIND, facts, tensors | {"labels": self.result_.labels})
+        tensors |= {"labels": self.result_.labels} | ({} if self.error_ is None else {"error": self.error_})
+        save_bundle(Path(path), KIND, facts, tensors)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str | torch.device = "auto") -> AmortizedValuator:
-        """Read what `save` wrote: it values points at once. To `fit` again, a RetrainingUtility must be given anew."""
+        """Read what `save` wrote: it values points at once.
+
+        A RetrainingUtility's model is not saved: to `fit` again, give it anew by set_params(utility=...).
+        """
         facts, tensors = load_bundle(Path(path), KIND)
         known = Known.from_facts(facts["known"])
-        made = cls(list(known.weights) if known.stacked else known.weights[0], **facts["arguments"], device=device)
+        arguments = facts["arguments"] | {"device": device}
+        arguments["budget"] = None if arguments["budget"] is None else Budget(**arguments["budget"])
+        made = cls(list(known.weights) if known.stacked else known.weights[0], **arguments)
         state = {name.partition(".")[2]: each for name, each in tensors.items() if name.startswith("network.")}
         blank = torch.zeros(2, len(tensors["centre"]))
         network: PointNetwork | PublishedNetwork
@@ -206,8 +216,8 @@ class AmortizedValuator(Valuator):
         made.network_, made.known_, made.centre_ = network.to(choose_device(device)).eval(), known, tensors["centre"]
         made.history_ = History.from_facts(facts["history"])
         made.likeness_ = None if facts["likeness"] is None else Likeness(**facts["likeness"])
-        made.result_ = made._valuation(tensors["values"], tensors["labels"], list(known.weights), stacked=known.stacked)
-        made.result_ = replace(made.result_, stderr=tensors["stderr"])
+        made.error_ = tensors.get("error")
+        made.result_ = known.valuation(tensors["values"], tensors["stderr"], tensors["labels"])
         return made
 
     def _check_arguments(self, reference: object) -> tuple[list[Semivalue], Plan]:
@@ -217,8 +227,11 @@ class AmortizedValuator(Valuator):
         budget = self.budget or USUAL_BUDGET
         check_budget(budget)
         by_fits = isinstance(self.utility, RetrainingUtility)
-        if not by_fits:
-            check_choice("utility", self.utility, ("soft", "vote"))
+        if not by_fits and self.utility not in ("soft", "vote"):
+            raise ValueError(
+                f"utility must be 'soft', 'vote' or a RetrainingUtility, got {self.utility!r}; a model is not saved "
+                "with a valuator: give it anew by set_params(utility=RetrainingUtility(...))"
+            )
         if by_fits and self.method != "regression":
             raise ValueError(f"method={self.method!r} plays nearest neighbours: a RetrainingUtility takes 'regression'")
         if self.fits is not None and not by_fits:
@@ -271,55 +284,67 @@ class AmortizedValuator(Valuator):
             points = x.flatten(1)
             if points.shape[1:] != (columns,) or not bool(points.isfinite().all()):
                 check_points("x", x, columns=columns)
-            return (points - self.centre_.to(points)).float()
-        rows = check_points("x", x, columns=columns)
+            return (points.double() - self.centre_.to(points.device)).float()
+        rows = check_points("x", in_order("x", x, self.known_.names), columns=columns)
         return torch.from_numpy(place_more(rows, self.centre_.numpy(), self.known_.metric)[:, :-2]).float()
 
     @torch.no_grad()
-    def _values(
-        self, points: Float[Tensor, "points columns"], labels: Int64[Tensor, " points"], several: list[Semivalue]
-    ) -> Float64[Tensor, "weights points"]:
+    def _at_nodes(
+        self, points: Float[Tensor, "points columns"], labels: Int64[Tensor, " points"]
+    ) -> Float64[Tensor, "points nodes"]:
+        """Values of points with their labels, at every node that the network knows."""
         device = self.network_.coordinates.mean.device
-        mix = self.known_.mixtures(several)
         found = []
         for some, label in zip(points.split(POINTS_AT_ONCE), labels.split(POINTS_AT_ONCE), strict=True):
             every = self.network_.values(some.to(device))
-            own = every[torch.arange(len(some), device=device), label.to(device)]
-            found.append(own.double() @ mix.T.to(device))
-        return torch.cat(found).T.cpu()
+            found.append(every[torch.arange(len(some), device=device), label.to(device)])
+        return torch.cat(found).double().cpu()
 
     def _judge(
-        self, taught: Taught, learned: Learned, found: Float64[Tensor, "weights n"], labels: Int64[Tensor, " n"]
-    ) -> Likeness:
-        rows = learned.held_out
-        mix = self.known_.mixtures(list(self.known_.weights))
-        return Likeness.between(found[0, rows], taught.targets[rows, labels[rows]] @ mix[0])
+        self,
+        taught: Taught | None,
+        held_out: Int64[Tensor, " rows"],
+        own: Float64[Tensor, "n nodes"],
+        labels: Int64[Tensor, " n"],
+    ) -> tuple[Float64[Tensor, "nodes nodes"] | None, Likeness | None]:
+        """Mean product of the errors at two nodes, on points that were not taught, and what they come to."""
+        if taught is None:
+            return None, None
+        said, exact = own[held_out], taught.targets[held_out, labels[held_out]]
+        error, mix = said - exact, self.known_.mixtures(list(self.known_.weights))[0]
+        spread = error.T @ error / len(held_out)
+        if taught.stderr is not None:  # the teacher itself is not sure
+            return spread + taught.stderr.square().mean(), None
+        return spread, Likeness.between(said @ mix, exact @ mix)
 
     def _valuation(
-        self, values: Float64[Tensor, "*weights points"], labels: Int64[Tensor, " points"], several: list[Semivalue], *,
+        self, own: Float64[Tensor, "points nodes"], labels: Int64[Tensor, " points"], several: list[Semivalue], *,
         stacked: bool,
     ) -> Valuation:  # fmt: skip
-        values = values.reshape(-1, len(labels)) if stacked else values.reshape(len(labels))
-        error = torch.nan if self.likeness_ is None else self.likeness_.rmse
-        return Valuation(
-            values,
-            torch.full_like(values, error),
-            several if stacked else several[0],
-            labels=labels,
-            classes=tuple(map(str, self.known_.classes.tolist())),
-            references=self.known_.references,
-            error_bound=0.0,
-            provenance=self.known_.provenance,
-        )
+        mix = self.known_.mixtures(several)
+        values = mix @ own.T
+        errors = torch.full((len(several),), torch.nan, dtype=torch.float64)
+        if self.error_ is not None:
+            errors = (mix @ self.error_ * mix).sum(1).clamp(min=0).sqrt()
+        stderr = errors[:, None].expand_as(values).clone()
+        asked = replace(self.known_, weights=tuple(several), stacked=stacked)
+        return asked.valuation(values if stacked else values[0], stderr if stacked else stderr[0], labels)
 
     @property
     def _neighbour_utility(self) -> Utility:
-        return "soft" if isinstance(self.utility, RetrainingUtility) else self.utility
+        return "vote" if self.utility == "vote" else "soft"
 
     def _plain_arguments(self) -> dict[str, Any]:
         """Arguments that JSON can hold."""
         plain = {name: getattr(self, name) for name in ("k", "method", "metric", "batch", "fits", "seed")}
-        return {**plain, "utility": self._neighbour_utility}
+        budget = None if self.budget is None else asdict(self.budget)
+        return {**plain, "utility": str(self.utility), "budget": budget}
+
+    def _utility_facts(self) -> dict[str, Any]:
+        """What is known of the utility, as JSON holds it."""
+        if not isinstance(self.utility, RetrainingUtility):
+            return {"utility": self.utility}
+        return {"utility": str(self.utility), "nobody": self.utility.nobody, "seed of the model": self.utility.seed}
 
     def _identity(self, setting: Setting) -> dict[str, Any]:
         """What must not change between a checkpoint and its resumption."""
@@ -330,7 +355,7 @@ class AmortizedValuator(Valuator):
             "their labels": torch.from_numpy(setting.other_labels),
         }
         weights = [each.to_json() for each in setting.weights]
-        return {"data": digest(places), "weights": weights, **self._plain_arguments(), "utility": str(self.utility)}
+        return {"data": digest(places), "weights": weights, **self._plain_arguments(), **self._utility_facts()}
 
     def _provenance(self, setting: Setting, learned: Learned) -> dict[str, Any]:
         return {

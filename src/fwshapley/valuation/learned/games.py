@@ -41,8 +41,9 @@ class NeighbourGames:
         members = coalitions[:, self.order]
         nearest = members & (members.cumsum(2, dtype=torch.int32) <= self.k)
         cast = functional.one_hot(self.labels[self.order], self.classes).float()
-        votes = torch.einsum("srp,rpc->src", nearest.float(), cast)
-        return worth_of_votes(votes, self.label, k=self.k, utility=self.utility, ties=self.ties).mean(1)
+        with torch.autocast(self.labels.device.type, enabled=False):  # bf16 does not tell one point from none
+            votes = torch.einsum("srp,rpc->src", nearest.float(), cast)
+            return worth_of_votes(votes, self.label, k=self.k, utility=self.utility, ties=self.ties).mean(1)
 
     def ends(self) -> Float[Tensor, " 2"]:
         """Worth of nobody and of everyone."""

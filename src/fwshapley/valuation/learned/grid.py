@@ -2,7 +2,8 @@
 
 psi(t), the Banzhaf(t) value, is smooth in u = logit t, and the densities of t ~ Beta(beta, alpha) fall off
 exponentially in u on both sides. There the trapezium rule converges exponentially in the spacing: at 1 it is good to
-one per cent of the largest value, mostly far better; a single t lies between nodes, and is good to five.
+one per cent of the largest value, mostly far better. Narrow mixtures and single t lie between nodes: values are
+interpolated there, and good to some five per cent.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import lru_cache
 
 import torch
 from jaxtyping import Float64
-from scipy.special import betainc
+from scipy.special import betainc, polygamma
 from torch import Tensor
 
 from fwshapley.weights import Banzhaf, Beta, Semivalue
@@ -22,6 +23,10 @@ MARGIN = 2.0
 """How far the grid goes below logit t = -log n, where coalitions are empty but for a chance."""
 
 UPPER = 6.0
+NARROW = 0.7 * SPACING
+"""Standard deviation of logit t below which nodes are too far apart for the trapezium rule."""
+
+QUADRATURE = 16
 NEIGHBOURS = 8
 """Nodes that a value between them is interpolated from."""
 
@@ -45,10 +50,15 @@ def mixtures(weights: list[Semivalue], n: int) -> Float64[Tensor, "weights nodes
 @lru_cache(maxsize=64)
 def _mixture(weights: Semivalue, n: int) -> Float64[Tensor, " nodes"]:
     grid = nodes(n)
-    if isinstance(weights, Beta):
+    if isinstance(weights, Beta) and _deviation(weights) > NARROW:
         return _by_trapezium(weights, grid)
-    t, mass = weights.quadrature(1)
+    t, mass = weights.quadrature(QUADRATURE)
     return sum((share * _interpolation(u, grid) for u, share in zip(t.logit(), mass, strict=True)), torch.zeros(()))
+
+
+def _deviation(weights: Beta) -> float:
+    """Standard deviation of logit t."""
+    return math.sqrt(polygamma(1, weights.alpha) + polygamma(1, weights.beta))
 
 
 def _by_trapezium(weights: Beta, grid: Float64[Tensor, " nodes"]) -> Float64[Tensor, " nodes"]:

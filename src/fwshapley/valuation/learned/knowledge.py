@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from torch import Tensor
 
 from fwshapley.valuation.distances import Metric
 from fwshapley.valuation.learned.grid import mixtures
+from fwshapley.valuation.result import Valuation
 from fwshapley.weights import Semivalue
 
 
@@ -36,13 +38,19 @@ class Likeness:
     @classmethod
     def between(cls, learned: Float64[Tensor, " points"], exact: Float64[Tensor, " points"]) -> Likeness:
         """Compare two lists of values."""
-        ranks = [each.argsort().argsort().double() for each in (learned, exact)]
+        ranks = [torch.from_numpy(rankdata(each.numpy())) for each in (learned, exact)]  # ties share a rank
         return cls(
             len(learned),
-            pearson=float(torch.corrcoef(torch.stack([learned, exact]))[0, 1]),
-            spearman=float(torch.corrcoef(torch.stack(ranks))[0, 1]),
+            pearson=_correlation(learned, exact),
+            spearman=_correlation(*ranks),
             rmse=float((learned - exact).square().mean().sqrt()),
         )
+
+
+def _correlation(one: Float64[Tensor, " points"], other: Float64[Tensor, " points"]) -> float:
+    """Correlation, or 0 where one of them does not vary."""
+    one, other = one - one.mean(), other - other.mean()
+    return float((one * other).sum() / (one.norm() * other.norm()).clamp(min=torch.finfo(torch.float64).tiny))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +63,7 @@ class Known:
         every: whether it knows the values at every t, hence all mixtures over t.
         metric: of distances between points.
         classes: labels.
+        names: of columns, where they have some.
         n: number of training points.
         references: number of reference points.
         provenance: how it came about.
@@ -65,6 +74,7 @@ class Known:
     every: bool
     metric: Metric
     classes: NDArray[Any]
+    names: tuple[Any, ...] | None
     n: int
     references: int
     provenance: Mapping[str, Any]
@@ -73,12 +83,28 @@ class Known:
         """Return how much of the network's values at each node goes into each weighting."""
         return mixtures(weights, self.n) if self.every else torch.ones(1, 1, dtype=torch.float64)
 
+    def valuation(
+        self, values: Float64[Tensor, "*weights n"], stderr: Float64[Tensor, "*weights n"], labels: Int64[Tensor, " n"]
+    ) -> Valuation:
+        """Return values under these weightings with all that is needed to read them."""
+        return Valuation(
+            values,
+            stderr,
+            list(self.weights) if self.stacked else self.weights[0],
+            labels=labels,
+            classes=tuple(map(str, self.classes.tolist())),
+            references=self.references,
+            error_bound=0.0,
+            provenance=self.provenance,
+        )
+
     def facts(self) -> dict[str, Any]:
         """Return everything about it, as JSON holds it."""
         return {
             **vars(self),
             "weights": [each.to_json() for each in self.weights],
             "classes": self.classes.tolist(),
+            "names": None if self.names is None else list(map(str, self.names)),
             "provenance": dict(self.provenance),
         }
 
@@ -86,4 +112,5 @@ class Known:
     def from_facts(cls, facts: Mapping[str, Any]) -> Known:
         """Return what `facts` described."""
         weights = tuple(map(Semivalue.from_json, facts["weights"]))
-        return cls(**{**facts, "weights": weights, "classes": np.array(facts["classes"])})
+        names = None if facts["names"] is None else tuple(facts["names"])
+        return cls(**{**facts, "weights": weights, "classes": np.array(facts["classes"]), "names": names})

@@ -87,8 +87,9 @@ def learn_by_coalitions(
 ) -> Learned:
     """Teach a network what coalitions of all points are worth."""
     network = _point_network(lesson, torch.zeros(lesson.classes, len(nodes)), unit, plan)
-    loss = Multilinear(lesson, nodes.to(plan.device), unit.to(plan.device))
-    history = plan.train(network, loss, len(lesson.x))
+    network.register_buffer("said", torch.zeros(len(lesson.x), len(nodes), device=plan.device))
+    history = plan.train(network, Multilinear(lesson, nodes.to(plan.device), unit.to(plan.device)), len(lesson.x))
+    del network.said
     return Learned(network, history, torch.zeros(0, dtype=torch.int64))
 
 
@@ -102,10 +103,10 @@ def learn_as_published(lesson: Lesson, weights: Semivalue, plan: Plan) -> Learne
     history = plan.train(network, kernel, len(lesson.x))
     with torch.no_grad():
         network.remember(lesson.references, lesson.other_labels, POINTS_AT_ONCE)
-        some = torch.arange(len(lesson.x), device=plan.device)[:POINTS_AT_ONCE]
-        said = network(lesson.x[some]).gather(1, lesson.labels[some][:, None]).mean()
+        parts = zip(lesson.x.split(POINTS_AT_ONCE), lesson.labels.split(POINTS_AT_ONCE), strict=True)
+        said = torch.cat([network(x).gather(1, labels[:, None])[:, 0] for x, labels in parts]).mean()
         generator = torch.Generator(plan.device).manual_seed(plan.seed)
-        network.level.copy_(kernel.level(generator, batch) - said)
+        network.level.copy_(kernel.level(weights, batch, generator) - said)
     return Learned(network, history, torch.zeros(0, dtype=torch.int64))
 
 

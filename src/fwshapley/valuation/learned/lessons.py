@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from fwshapley.games.neighbours import Ties, Utility
-from fwshapley.sampling import draw_trusted_bernoulli, draw_trusted_sizes
+from fwshapley.sampling import draw_permutations, draw_trusted_bernoulli, draw_trusted_sizes
 from fwshapley.training import Batch, Loss
 from fwshapley.valuation.learned.games import NeighbourGames
+from fwshapley.weights import Semivalue
 
+LEVEL_GAMES = 64
 OWN_SHARE = 0.5
 """Of the loss, that goes to the label a point has; the rest is shared by the labels it might have."""
 
@@ -64,12 +67,12 @@ def regression(
     return loss
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Multilinear:
     """Least squares on coalitions of all points, each in with probability t: its minimiser are the values at every t.
 
-    A step looks at one node t. The batch's values are the network's, all others those it said last. Several processes
-    share the reference points of a step.
+    A step looks at one node t. The batch's values are the network's, all others those it said last, which it keeps in
+    its buffer `said`, (n, nodes), for checkpoints to hold them. Several processes share the reference points of a step.
 
     Attributes:
         lesson: what is learnt from.
@@ -84,10 +87,6 @@ class Multilinear:
     unit: Float[Tensor, " nodes"]
     coalitions: int = 64
     references: int = 32
-    _last: Tensor = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._last = torch.zeros(len(self.lesson.x), len(self.grid), device=self.lesson.x.device)
 
     def __call__(self, network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         """Loss at one node, in units of that node."""
@@ -100,10 +99,13 @@ class Multilinear:
         members = draw_trusted_bernoulli(t.expand(self.coalitions), len(lesson.x), batch.generator)
         some = batch.shard.of(lesson.some_references(self.references, batch.generator))
         games = lesson.games(slice(None), some)
-        values = self._last[:, node].index_put((rows,), own[:, node])
-        self._last[rows] = own.detach()
-        residual = games(members) / self.unit[node] - members.float() @ values
-        return (residual - residual.mean()).square().sum() / ((self.coalitions - 1) * t * (1 - t)) / len(lesson.x)
+        inside = network.module if isinstance(network, DistributedDataParallel) else network
+        last = inside.get_buffer("said")
+        values = last[:, node].index_put((rows,), own[:, node])
+        last[rows] = own.detach()
+        with torch.autocast(device.type, enabled=False):
+            residual = games(members) / self.unit[node] - members.float() @ values
+            return (residual - residual.mean()).square().sum() / ((self.coalitions - 1) * t * (1 - t)) / len(lesson.x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +139,18 @@ class BatchKernel:
         nobody, everyone = games.ends()
         shifted = values + (everyone - nobody - values.sum()) / len(rows)
         gained = games(members) - nobody
-        return (gained - members.float() @ shifted).square().mean() / gained.square().mean()
+        with torch.autocast(device.type, enabled=False):
+            return (gained - members.float() @ shifted).square().mean() / gained.square().mean()
 
-    def level(self, generator: torch.Generator, batch: int, games: int = 32) -> float:
-        """Mean value of a point of a batch, which the shift makes it: what all gain together, shared out."""
-        gained = []
-        for _ in range(games):
-            rows = torch.randperm(len(self.lesson.x), generator=generator, device=generator.device)[:batch]
-            nobody, everyone = self.lesson.games(rows, self.lesson.some_references(self.references, generator)).ends()
-            gained.append(float(everyone - nobody) / len(rows))
-        return sum(gained) / games
+    def level(self, weights: Semivalue, batch: int, generator: torch.Generator) -> float:
+        """Mean value of a point of a batch, sum_s w(s) E[v(s + 1) - v(s)], from sampled coalitions."""
+        device, gained = self.lesson.x.device, []
+        law = weights.join_law(batch).float().to(device)
+        for _ in range(LEVEL_GAMES):
+            rows = torch.randperm(len(self.lesson.x), generator=generator, device=device)[:batch]
+            games = self.lesson.games(rows, self.lesson.some_references(self.references, generator))
+            sizes = torch.multinomial(law, self.coalitions, replacement=True, generator=generator)
+            order = draw_permutations(self.coalitions, batch, generator)
+            place = torch.empty_like(order).scatter_(1, order, torch.arange(batch, device=device).expand_as(order))
+            gained.append(games(place <= sizes[:, None]) - games(place < sizes[:, None]))
+        return float(torch.cat(gained).double().mean())

@@ -14,6 +14,7 @@ expected to be large.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +31,11 @@ RANGES = (0.5, 1.0)
 MOST_FOR_VARIANCES = 1000
 """Scores that variances are chosen by; all are used once they are known."""
 
-OWN_PARTS, TREND_PARTS = slice(1, 3 + len(RANGES)), slice(-5, -2)
+OWN_PARTS, TREND_PARTS = slice(1, 3 + len(RANGES)), slice(-4, -1)
 """Which of the variances are those of psi, and of f."""
 
 EXPECTED = 0.2
-"""Standard deviation that each part of psi is expected to have, in units of the scores': the prior is exponential."""
+"""Standard deviation of each part of psi, times the root of n, in units of the scores': the prior is exponential."""
 
 UNSURE = 0.5
 """Least standard deviation of what a point has of its own, over that of its values in the simpler game: few fits do not
@@ -93,11 +94,14 @@ class Process:
         generator = torch.Generator().manual_seed(seed)
         few = torch.randperm(len(scores.worth), generator=generator)[:MOST_FOR_VARIANCES]
         unsure = UNSURE * self.factor * _spread(points.simple) / self.unit
-        self.variances = _likeliest(*self._observed(scores.some(few)), least_own=self.n * unsure**2)
-        pieces, target = self._observed(scores)
-        covariance = torch.einsum("p,pij->ij", self.variances, pieces)
-        self._cholesky = torch.linalg.cholesky(covariance + JITTER * torch.eye(len(target), dtype=torch.float64))
-        self._dual = torch.cholesky_solve(target[:, None], self._cholesky)[:, 0]
+        pieces = torch.stack(list(self._pieces(scores.some(few))))
+        self.variances = _likeliest(pieces, self._left(scores.some(few)), least_own=self.n * unsure**2)
+        self._players = self._likeness(points)
+        covariance = JITTER * torch.eye(len(scores.worth), dtype=torch.float64)
+        for variance, piece in zip(self.variances, self._pieces(scores), strict=True):
+            covariance += variance * piece
+        self._cholesky = torch.linalg.cholesky(covariance)
+        self._dual = torch.cholesky_solve(self._left(scores)[:, None], self._cholesky)[:, 0]
 
     def values(self, weights: Semivalue, others: Labelled | None = None) -> Float64[Tensor, " others"]:
         """Values of the players, or of other points beside them."""
@@ -106,22 +110,28 @@ class Process:
         return self.factor * points.simple + found + self._level(weights)
 
     def stderr(self) -> Float64[Tensor, " n"]:
-        """Posterior standard deviation of the players' values around their level."""
-        prior = self.variances[0] * (self.points.simple / self.scale).square() + self._likeness(self.points).diagonal()
+        """Posterior standard deviation of the players' values around their level, which is taken as known."""
+        own = self._players.diagonal() - 2 * self._players.mean(0) + self._players.mean()  # psi around its mean
+        prior = self.variances[0] * (self.points.simple / self.scale).square() + own
         seen = torch.linalg.solve_triangular(self._cholesky, self._covariance(self.points).T, upper=False)
         return self.unit * (prior - seen.square().sum(0)).clamp(min=0).sqrt()
 
-    def _observed(self, scores: Scores) -> tuple[Float64[Tensor, "parts scores scores"], Float64[Tensor, " scores"]]:
-        """Return the covariance of scores that each part brings about, and the scores in their unit."""
+    def _left(self, scores: Scores) -> Float64[Tensor, " scores"]:
+        """Scores less what the simpler game was expected to give, in their unit."""
+        return (scores.worth - self.factor * scores.simple - self.mean) / self.unit
+
+    def _pieces(self, scores: Scores) -> Iterator[Float64[Tensor, "scores scores"]]:
+        """Yield the covariance of scores that each part brings about.
+
+        Noise is alike for all sizes: were it not, least squares would weigh sizes by another law than that they were
+        drawn by, and find another semivalue.
+        """
         design, sizes, simple = _centred(scores.coalitions), scores.coalitions.sum(1), scores.simple / self.scale
-        pieces = [
-            torch.outer(simple, simple),
-            *(design @ each @ design.T for each in self._parts(self.points)),
-            *_trend(sizes, sizes, self.n),
-            torch.eye(len(sizes), dtype=torch.float64),
-            torch.diag(1 / (sizes + 1).double()),
-        ]
-        return torch.stack(pieces), (scores.worth - self.factor * scores.simple - self.mean) / self.unit
+        yield torch.outer(simple, simple)
+        for each in self._parts(self.points):
+            yield design @ each @ design.T
+        yield from _trend(sizes, sizes, self.n)
+        yield torch.eye(len(sizes), dtype=torch.float64)
 
     def _parts(self, others: Labelled) -> list[Float64[Tensor, "others n"]]:
         """Covariance of psi of other points with psi of the players, by part."""
@@ -137,11 +147,9 @@ class Process:
 
     def _covariance(self, others: Labelled) -> Float64[Tensor, "others scores"]:
         """Covariance of the values of points with the scores, in units of these; psi is around the players' mean."""
-        likeness = players = self._likeness(self.points)
-        if others is not self.points:
-            likeness = self._likeness(others)
+        likeness = self._players if others is self.points else self._likeness(others)
         simple = torch.outer(others.simple, self.scores.simple) * (self.variances[0] / self.scale**2)
-        return simple + (likeness - players.mean(0)) @ _centred(self.scores.coalitions).T
+        return simple + (likeness - self._players.mean(0)) @ _centred(self.scores.coalitions).T
 
     def _level(self, weights: Semivalue) -> float:
         """Semivalue of f, in which all players are alike."""

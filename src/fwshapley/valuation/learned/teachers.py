@@ -25,6 +25,8 @@ AT_ONCE = 16
 """Fits between two looks at the progress bar, and coalitions that are looked at together."""
 
 REFERENCES_AT_ONCE = 512
+MOST_IN_PROCESS = 10_000
+"""Points or fits, whose covariances take the square of that in memory."""
 
 
 class Taught(NamedTuple):
@@ -63,6 +65,11 @@ def teach_by_fits(
     progress: bool,
 ) -> Taught:
     """Values that the scores of some coalitions suggest, with nearest neighbours as the simpler game."""
+    if max(fits, len(setting.labels)) > MOST_IN_PROCESS:
+        raise ValueError(
+            f"{len(setting.labels)} points and {fits} fits are too many to learn from together (limit "
+            f"{MOST_IN_PROCESS} each): take fewer, or RetrainingValuator(method='least squares')"
+        )
     simple = setting._replace(weights=(weights,), utility="normalised")
     guesses = teach_neighbours(simple, device=device, n_jobs=n_jobs, progress=False).targets[..., 0]
     x, labels = torch.from_numpy(setting.places.factor[:, :-2]), torch.from_numpy(setting.labels)

@@ -1,0 +1,63 @@
+"""Values from few fits, on games whose values are known."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+import fwshapley as fw
+from fwshapley.games import Pairwise
+from fwshapley.sampling import draw_by_law
+from fwshapley.valuation.learned.process import Labelled, Process, Scores
+
+
+def make_points(n: int, simple: Tensor) -> Labelled:
+    generator = torch.Generator().manual_seed(0)
+    return Labelled(torch.randn(n, 2, generator=generator, dtype=torch.float64), torch.arange(n) % 2, simple)
+
+
+def drawn(weights: fw.Semivalue, n: int, count: int, seed: int = 0) -> Tensor:
+    nobody = torch.zeros(1, n, dtype=torch.bool)
+    law = weights.size_law(n)
+    return torch.cat([nobody, ~nobody, draw_by_law(law, count, torch.Generator().manual_seed(seed))])
+
+
+def test_the_simpler_game_itself_is_known_after_a_few_scores() -> None:
+    values = torch.linspace(-1, 2, 40, dtype=torch.float64)
+    coalitions = drawn(fw.Shapley(), 40, 25)
+    worth = coalitions.double() @ values
+    process = Process(make_points(40, values), Scores(coalitions, 3 * worth + 1, worth))
+    torch.testing.assert_close(process.values(fw.Shapley()), 3 * values, rtol=0, atol=0.05)
+
+
+def test_many_scores_find_the_values_of_any_weighting() -> None:
+    """Interactions make the values of two weightings differ; the simpler game is of no use here."""
+    generator = torch.Generator().manual_seed(1)
+    game = Pairwise(torch.randn(10, generator=generator), torch.randn(10, 10, generator=generator))
+    for weights in (fw.Shapley(), fw.Beta(alpha=4, beta=1)):
+        coalitions = drawn(weights, 10, 1500)
+        noise = torch.randn(len(coalitions), generator=generator, dtype=torch.float64)
+        process = Process(
+            make_points(10, torch.zeros(10).double()), Scores(coalitions, game(coalitions).double(), noise)
+        )
+        exact = game.values(weights).flatten().double()
+        found = process.values(weights)
+        assert float((found - exact).std()) < 0.1 * float(exact.std())
+        assert float((found - exact).mean().abs()) < 0.3 * float(exact.std())
+
+
+def test_standard_errors_are_those_of_values_around_their_level() -> None:
+    generator = torch.Generator().manual_seed(2)
+    off, said = [], []
+    for seed in range(12):
+        own = torch.randn(30, generator=generator, dtype=torch.float64)
+        coalitions = drawn(fw.Shapley(), 30, 60, seed)
+        noise = 0.5 * torch.randn(len(coalitions), generator=generator, dtype=torch.float64)
+        process = Process(
+            make_points(30, torch.zeros(30).double()), Scores(coalitions, coalitions.double() @ own + noise, noise * 0)
+        )
+        found = process.values(fw.Shapley())
+        off.append(found - found.mean() - (own - own.mean()))
+        said.append(process.stderr())
+    z = torch.cat(off) / torch.cat(said)
+    assert 0.7 < float(z.std()) < 1.4
