@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from learned_valuation import FITS, METHODS, WEIGHTS
@@ -66,6 +66,28 @@ def learned_section(document: Mapping[str, Any], table: Table, provenance: str) 
         payoff=payoff_text(study),
         provenance=provenance,
     )
+
+
+def learned_text(document: Mapping[str, Any]) -> str:
+    """What the first page says."""
+    tasks = document["results"]["tasks"]
+    longest = list(next(iter(tasks.values()))["regression, soft"])[-1]
+    runs = {task: found["regression, soft"][longest] for task, found in tasks.items()}
+    seen, unseen = (
+        listed(f"{run[f'{which} Shapley spearman'][0]:.2f} on {task}" for task, run in runs.items())
+        for which in ("seen", "unseen")
+    )
+    return (
+        f"After {longest} of learning, a network ranks training points as their exact Shapley values do with a "
+        f"Spearman correlation of {seen}; unseen points with {unseen}. Weightings of small coalitions are learnt "
+        "better, of large ones worse ([all figures](docs/results.md))."
+    )
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Return parts in a sentence."""
+    *firsts, last = parts
+    return f"{', '.join(firsts)} and {last}" if firsts else last
 
 
 def agreement_rows(tasks: Mapping[str, Any], longest: str) -> tuple[list[str], list[list[str]]]:

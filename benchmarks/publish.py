@@ -16,7 +16,7 @@ from typing import Any
 
 from fwshapley.files import written_whole
 from label_noise import TITLES
-from learned_page import learned_section
+from learned_page import learned_section, learned_text
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -51,6 +51,8 @@ under nine weightings takes {ratio} times as long as one forward pass of the Res
 ![Correlation by weighting](docs/figures/agreement.png)
 
 **Wrong labels.** {readme_noise}
+
+**Learned data values.** {readme_learned}
 
 **Sampled values.**
 
@@ -564,6 +566,7 @@ def readme_section() -> str:
     return README_SECTION.format(
         readme_cifar=readme_cifar(load("agreement")),
         readme_noise=readme_noise(load("label_noise"), load("valuation_speed")),
+        readme_learned=learned_text(load("learned_valuation")),
         digits=", ".join(f"{enumerated[name]['pearson'][0]:.2f}" for name in ("Beta(16, 1)", "Beta(4, 1)", "Shapley")),
         ratio=f"{min(ratios_of_time):.1f} to {max(ratios_of_time):.1f}",
         where=f"{speed['machine']['cores']} CPU cores",

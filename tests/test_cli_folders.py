@@ -142,6 +142,13 @@ def test_training_that_was_stopped_goes_on(digits: Path, tmp_path: Path, monkeyp
     assert code == 2
     assert "holds training that was stopped: go on with --resume, or start anew with --force" in err
     (tmp_path / "out" / "checkpoints" / "mine.txt").write_text("mine")
+    with monkeypatch.context() as patched:
+        patched.setattr("fwshapley.cli.value.read_folders", stop)
+        assert run(*arguments, "--force")[0] == 130
+        assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["mine.txt"]
+        patched.undo()
+        patched.setattr("fwshapley.valuation_report.value_points", stop)
+        assert run(*arguments)[0] == 130
     monkeypatch.setattr("fwshapley.training._Run.step", stop)  # all is trained already
     assert run(*arguments, "--resume")[0] == 0
     assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["mine.txt"]

@@ -141,6 +141,9 @@ def test_a_file_may_take_the_place_of_the_root(tmp_path: Path) -> None:
     assert len(datasets.load("cifar10", path).labels) == 10
     with pytest.raises(FileNotFoundError, match=r"there is no file .*other\.npz"):
         datasets.load("cifar10", tmp_path / "other.npz")
+    (tmp_path / "test_batch.bin").touch()
+    with pytest.raises(ValueError, match="root must be a folder, or an npz file"):
+        datasets.load("cifar10", tmp_path / "test_batch.bin")
 
 
 def test_jpeg_is_close(tmp_path: Path) -> None:

@@ -49,12 +49,14 @@ class Learning:
     resume: bool
 
     def check_stopped(self, *, force: bool) -> None:
-        """Raise an error if training was stopped here and nobody says what to do about it."""
+        """Raise an error if training was stopped here and nobody says what to do about it; start anew if one does."""
         if any(self._saved()) and not (self.resume or force):
             raise FileExistsError(
                 f"{self.checkpoints.parent} holds training that was stopped: go on with --resume, or start anew with "
                 "--force"
             )
+        if force and not self.resume:
+            self.clear()
 
     def clear(self) -> None:
         """Remove what was saved of the training, and nothing else."""

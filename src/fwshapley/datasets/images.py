@@ -56,6 +56,8 @@ def load(
     place = Path(root or os.environ.get(ROOT_VARIABLE) or USUAL_ROOT).expanduser()
     if place.suffix == ".npz" and not place.is_file():
         raise FileNotFoundError(f"there is no file {place}")
+    if place.is_file() and place.suffix != ".npz":
+        raise ValueError(f"root must be a folder, or an npz file; {place} is neither: give the folder that holds it")
     paths = (place,) if place.is_file() else source.find(place, split)
     if paths is None and not download:
         raise FileNotFoundError(
