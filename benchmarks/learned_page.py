@@ -15,7 +15,8 @@ A tenth of the labels became y + 1. Spearman correlation of learned with exact v
 mean and standard deviation over {seeds} seeds, after {longest} of training: points seen, and unseen ones (in N +
 {{point}}). The network taught by regression knows all weightings at once; the published form was taught Shapley alone,
 on batches of {batch}, and is also held against what that estimates, the semivalue of the size law of {batch} players
-("batch law"). AUROC of finding the wrong labels, at the Shapley value, beside that of exact values. {machines}.
+("batch law"). AUROC of finding the wrong labels, at the Shapley value, beside that of exact values. Where:
+{machines}.
 
 {agreement}
 
@@ -36,6 +37,8 @@ labels, against fits. Nearest neighbours alone, no fit at all, have {guess}.
 {study}
 
 {payoff}
+
+Preliminary: {runs}.
 
 {provenance}
 """
@@ -64,6 +67,7 @@ def learned_section(document: Mapping[str, Any], table: Table, provenance: str) 
         guess=f"{spread(study['nearest neighbours']['spearman'])} ({study['nearest neighbours']['auroc'][0]:.3f})",
         study=table(*study_rows(study)),
         payoff=payoff_text(study),
+        runs=listed(f"{runs} seed{'s' * (runs > 1)} of {part}" for part, runs in found["runs"].items()),
         provenance=provenance,
     )
 
@@ -180,16 +184,18 @@ def study_rows(study: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def payoff_text(study: Mapping[str, Any]) -> str:
-    """How many fits sampling needs for the ranking that a few give when learnt."""
-    sentences = []
-    for fits, row in study["learned"].items():
-        parts = []
-        for method in ("least squares", "tmc"):
-            enough = [int(each) for each, found in study[method].items() if found["spearman"][0] >= row["spearman"][0]]
-            most = max(map(int, study[method]))
-            parts.append(f"{min(enough):,} of {method}" if enough else f"more than {most:,} of {method}")
-        sentences.append(f"{int(fits):,} fits rank as well as {' and '.join(parts)}")
-    return f"Learnt, {'; '.join(sentences)}."
+    """How many fits sampling needs for the ranking that the fewest give when learnt, and what more of them add."""
+    fewest, most = min(map(int, study["learned"])), max(map(int, study["learned"]))
+    score, guess = study["learned"][str(fewest)]["spearman"][0], study["nearest neighbours"]["spearman"][0]
+    parts = []
+    for method in ("least squares", "tmc"):
+        enough = [int(fits) for fits, row in study[method].items() if row["spearman"][0] >= score]
+        parts.append(f"{min(enough):,}" if enough else f"more than {max(map(int, study[method])):,}")
+    return (
+        f"Learnt from {fewest} fits, values rank as well as {parts[0]} fits of least squares and {parts[1]} of TMC-Shapley. "
+        f"Nearly all of that is the neighbours' guess, though: {most:,} fits add "
+        f"{study['learned'][str(most)]['spearman'][0] - guess:+.3f} to its correlation."
+    )
 
 
 def spread(pair: list[float]) -> str:
