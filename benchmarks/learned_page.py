@@ -192,8 +192,8 @@ def payoff_text(study: Mapping[str, Any]) -> str:
         enough = [int(fits) for fits, row in study[method].items() if row["spearman"][0] >= score]
         parts.append(f"{min(enough):,}" if enough else f"more than {max(map(int, study[method])):,}")
     return (
-        f"Learnt from {fewest} fits, values rank as well as {parts[0]} fits of least squares and {parts[1]} of TMC-Shapley. "
-        f"Nearly all of that is the neighbours' guess, though: {most:,} fits add "
+        f"Learnt from {fewest} fits, values rank as well as {parts[0]} fits of least squares and {parts[1]} of "
+        f"TMC-Shapley. Nearly all of that is the neighbours' guess, though: {most:,} fits add "
         f"{study['learned'][str(most)]['spearman'][0] - guess:+.3f} to its correlation."
     )
 

@@ -416,6 +416,9 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
             means, spreads = zip(*(run[f"seen {WEIGHTS[0]} spearman"] for run in runs), strict=True)
             seconds = [run["seconds"][0] for run in runs]
             axes.errorbar(seconds, means, spreads, fmt="o-", color=colour, capsize=2, label=f"{way}, {utility}")
+        axes.set_xscale("log")
+        axes.set_xticks([3, 10, 30], ["3", "10", "30"])
+        axes.set_xticks([], minor=True)
         axes.set_title(task, fontsize="medium")
         axes.set_xlabel("seconds to learn")
         axes.set_ylabel("Spearman correlation with exact values")
@@ -430,8 +433,8 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
     last.set_xlabel("fits")
     last.set_ylabel("Spearman correlation with a long run")
     last.legend(frameon=False, fontsize="small")
+    last.set_xscale("log")
     for axes in (*panels, last):
-        axes.set_xscale("log")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(visible=True, alpha=0.25)
     return figure
