@@ -35,14 +35,14 @@ def test_many_scores_find_the_values_of_any_weighting() -> None:
     generator = torch.Generator().manual_seed(1)
     game = Pairwise(torch.randn(10, generator=generator), torch.randn(10, 10, generator=generator))
     for weights in (fw.Shapley(), fw.Beta(alpha=4, beta=1)):
-        coalitions = drawn(weights, 10, 1500)
+        coalitions = drawn(weights, 10, 500)
         noise = torch.randn(len(coalitions), generator=generator, dtype=torch.float64)
         process = Process(
             make_points(10, torch.zeros(10).double()), Scores(coalitions, game(coalitions).double(), noise)
         )
         exact = game.values(weights).flatten().double()
         found = process.values(weights)
-        assert float((found - exact).std()) < 0.1 * float(exact.std())
+        assert float((found - exact).std()) < 0.2 * float(exact.std())
         assert float((found - exact).mean().abs()) < 0.3 * float(exact.std())
 
 
