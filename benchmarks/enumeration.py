@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from fwshapley.objective import Kernel, Multilinear, multilinear_loss, shift_to_
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.sampling import draw_bernoulli
 from fwshapley.training import Shard
+from measure import summarise
 from record import record
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
@@ -172,15 +172,6 @@ def seconds(call: Callable[[], object]) -> float:
 def compare(estimate: Tensor, truth: Tensor, weights: Sequence[fw.Semivalue]) -> dict[str, dict[str, float]]:
     """Agreement by weighting."""
     return {str(each): asdict(measure_agreement(e, t)) for each, e, t in zip(weights, estimate, truth, strict=True)}
-
-
-def summarise(runs: Sequence[Any]) -> Any:  # noqa: ANN401 - a tree of figures in, a tree of their summaries out
-    """Mean and standard deviation over seeds, of every figure."""
-    first = runs[0]
-    if not isinstance(first, dict):
-        spread = statistics.stdev(runs) if len(runs) > 1 else 0.0
-        return [round(statistics.fmean(runs), 4), round(spread, 4)]
-    return {key: summarise([run[key] for run in runs]) for key in first}
 
 
 def identity(arguments: argparse.Namespace) -> list[dict[str, Any]]:

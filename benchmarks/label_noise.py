@@ -19,11 +19,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from cleanlab.rank import get_label_quality_scores
@@ -39,6 +39,7 @@ import fwshapley as fw
 from fwshapley.datasets.packed import Split
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
+from measure import timed
 from record import record
 
 K, SHARE, COMPONENTS = 5, 0.1, 64
@@ -46,8 +47,6 @@ POINTS, REFERENCES, TREES, SEEDS = 10_000, 2_000, 100, (0, 1, 2)
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.Banzhaf(), fw.LeaveOneOut())
 
 TITLES = {"fashion_mnist": "Fashion-MNIST", "cifar10_jpeg95": "CIFAR-10"}
-
-Result = TypeVar("Result")
 
 
 class Images(NamedTuple):
@@ -164,13 +163,6 @@ def out_of_bag(x: NDArray[np.float32], y: NDArray[np.int64], trees: int, seed: i
         right[unseen] += tree.predict(x[unseen]) == y[unseen]
         asked[unseen] += 1
     return right / np.maximum(asked, 1)
-
-
-def timed(call: Callable[[], Result]) -> tuple[Result, float]:
-    """Return a result, and the seconds it took."""
-    before = time.perf_counter()
-    result = call()
-    return result, time.perf_counter() - before
 
 
 def draw(tables: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure

@@ -77,14 +77,14 @@ def learned_text(document: Mapping[str, Any]) -> str:
     tasks = document["results"]["tasks"]
     longest = list(next(iter(tasks.values()))["regression, soft"])[-1]
     runs = {task: found["regression, soft"][longest] for task, found in tasks.items()}
-    seen, unseen = (
-        listed(f"{run[f'{which} Shapley spearman'][0]:.2f} on {task}" for task, run in runs.items())
-        for which in ("seen", "unseen")
+    seen, unseen, small, large = (
+        listed(f"{run[f'{which} spearman'][0]:.2f} on {task}" for task, run in runs.items())
+        for which in ("seen Shapley", "unseen Shapley", "unseen Beta(16, 1)", "unseen Beta(1, 4)")
     )
     return (
         f"After {longest} of learning, a network ranks training points as their exact Shapley values do with a "
-        f"Spearman correlation of {seen}; unseen points with {unseen}. Weightings of small coalitions are learnt "
-        "better, of large ones worse ([all figures](docs/results.md))."
+        f"Spearman correlation of {seen}; unseen points with {unseen}. At Beta(16, 1), unseen points: {small}; at "
+        f"Beta(1, 4), where few neighbours decide: {large} ([all figures](docs/results.md))."
     )
 
 
@@ -193,8 +193,8 @@ def payoff_text(study: Mapping[str, Any]) -> str:
         parts.append(f"{min(enough):,}" if enough else f"more than {max(map(int, study[method])):,}")
     return (
         f"Learnt from {fewest} fits, values rank as well as {parts[0]} fits of least squares and {parts[1]} of "
-        f"TMC-Shapley. Nearly all of that is the neighbours' guess, though: {most:,} fits add "
-        f"{study['learned'][str(most)]['spearman'][0] - guess:+.3f} to its correlation."
+        f"TMC-Shapley; the neighbours' guess alone has {guess:.3f}, to which {most:,} fits add "
+        f"{study['learned'][str(most)]['spearman'][0] - guess:+.3f}."
     )
 
 

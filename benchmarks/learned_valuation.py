@@ -26,12 +26,12 @@ import itertools
 import json
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -49,6 +49,7 @@ from fwshapley.valuation import flip_labels, measure_detection
 from fwshapley.valuation.learned.amortized import Method
 from fwshapley.valuation.learned.knowledge import Likeness
 from fwshapley.valuation.learned.published import batch_law
+from measure import summarise, timed
 from record import machine, record
 
 SEEDS = (0, 1, 2)
@@ -69,8 +70,6 @@ FITS: Mapping[str, tuple[int, ...]] = {
     "least squares": (500, 1_000, 2_000, 5_000),
     "tmc": (2_000, 5_000),
 }
-
-Result = TypeVar("Result")
 
 
 class Truth(NamedTuple):
@@ -387,20 +386,6 @@ def score(values: Tensor, truth: Tensor, wrong: NDArray[np.bool_]) -> dict[str, 
 def auroc(values: Tensor, wrong: NDArray[np.bool_]) -> float:
     """Of finding wrong labels by low values."""
     return measure_detection(values, wrong).auroc
-
-
-def timed(call: Callable[[], Result]) -> tuple[Result, float]:
-    """Return a result, and the seconds it took."""
-    before = time.perf_counter()
-    result = call()
-    return result, time.perf_counter() - before
-
-
-def summarise(runs: Sequence[Any]) -> Any:  # noqa: ANN401 - a tree of figures in, a tree of their summaries out
-    """Mean and standard deviation over seeds, of every figure."""
-    if isinstance(runs[0], dict):
-        return {key: summarise([run[key] for run in runs]) for key in runs[0]}
-    return [float(np.mean(runs)), float(np.std(runs, ddof=1)) if len(runs) > 1 else 0.0]
 
 
 def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional

@@ -43,6 +43,7 @@ from fwshapley.refinement.estimator import know_game, refine_game
 from fwshapley.refinement.sums import best_sizes
 from fwshapley.trust import calibrate
 from fwshapley.weights import join_laws
+from measure import summarise
 from record import record
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
@@ -232,15 +233,6 @@ def kernel_shap(explainer: fw.FeatureExplainer, x: Tensor, calls: int, seed: int
         ).shap_values(np.ones((1, game.n_players)), nsamples=calls - 2, l1_reg=False, silent=True)
         found.append(torch.as_tensor(shown[0]))
     return torch.stack(found)[None]
-
-
-def summarise(runs: Sequence[Any]) -> Any:  # noqa: ANN401 - a tree of figures in, a tree of their summaries out
-    """Mean and standard deviation over seeds, of every figure."""
-    first = runs[0]
-    if not isinstance(first, dict):
-        spread = statistics.stdev(runs) if len(runs) > 1 else 0.0
-        return [round(statistics.fmean(runs), 4), round(spread, 4)]
-    return {key: summarise([run[key] for run in runs]) for key in first}
 
 
 def ratios(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
