@@ -146,6 +146,6 @@ def test_errors_are_drawn_as_whiskers_of_bars() -> None:
 def test_the_size_of_errors_is_written_below_heat_maps() -> None:
     known = replace(IMAGES, stderr=torch.full_like(IMAGES.values, 0.25)).plot([1], output=0)
     limit = float(IMAGES.values[1, :, 0].abs().max())
-    assert known.axes[1].get_xlabel() == f"±{limit:.2g}, error 0.2"
+    assert known.axes[1].get_xlabel() == f"colours to ±{limit:.2g}, error 0.2"
     assert known.get_supxlabel() == "below maps: scale, and standard error"
-    assert IMAGES.plot([1], output=0).axes[1].get_xlabel() == f"±{limit:.2g}"
+    assert IMAGES.plot([1], output=0).axes[1].get_xlabel() == f"colours to ±{limit:.2g}"

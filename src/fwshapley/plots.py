@@ -94,7 +94,7 @@ def plot_heat_maps(
             _draw_image(cell, image.mean(0, keepdim=True), "", palest=PALE)
             limit = float(np.abs(heat).max()) or 1.0
             cell.imshow(heat, cmap="RdBu_r", vmin=-limit, vmax=limit, alpha=0.7, interpolation="nearest")
-            scale = f"±{limit:.2g}"
+            scale = f"colours to ±{limit:.2g}"
             if errors.sizes is not None:
                 scale += f", error {float(errors.sizes[column, row].square().mean().sqrt()):.1g}"
             cell.set_xlabel(scale, fontsize="x-small")
