@@ -30,15 +30,14 @@ Which learns faster? Spearman correlation with exact values at the Shapley value
 
 {large}{throughput}
 
-**A model that is retrained.** Logistic regression on {players} digits, its accuracy on {references} others: Spearman
-correlation with a run of least squares on {fits:,} fits (whose reliability is {reliability}), and AUROC of the wrong
-labels, against fits. Nearest neighbours alone, no fit at all, have {guess}.
+**A model that is retrained.** Two models, each on {players} digits, and its accuracy on {references} others: Spearman
+correlation with a run of least squares on {fits:,} fits, and AUROC of the wrong labels in brackets, against fits.
 
 {study}
 
 {payoff}
 
-Preliminary: {runs}.
+Runs: {runs}.
 
 {provenance}
 """
@@ -63,10 +62,8 @@ def learned_section(document: Mapping[str, Any], table: Table, provenance: str) 
         players=found["players"],
         references=2 * found["players"],
         fits=found["reference fits"],
-        reliability=f"{study['reference']['reliability'][0]:.2f}",
-        guess=f"{spread(study['nearest neighbours']['spearman'])} ({study['nearest neighbours']['auroc'][0]:.3f})",
         study=table(*study_rows(study)),
-        payoff=payoff_text(study),
+        payoff=" ".join(payoff_text(model, rows) for model, rows in study.items()),
         runs=listed(f"{runs} seed{'s' * (runs > 1)} of {part}" for part, runs in found["runs"].items()),
         provenance=provenance,
     )
@@ -170,32 +167,38 @@ def throughput_text(throughput: Mapping[str, float] | None) -> str:
 
 
 def study_rows(study: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Ranking quality by fits."""
-    budgets = sorted({int(fits) for method in FITS for fits in study[method]})
+    """Ranking quality by fits, of each model."""
+    budgets = sorted({int(fits) for found in study.values() for method in FITS for fits in found[method]})
     rows = []
-    for method in FITS:
-        found = study[method]
-        cells = [
-            f"{spread(found[str(fits)]['spearman'])} ({found[str(fits)]['auroc'][0]:.3f})" if str(fits) in found else ""
-            for fits in budgets
-        ]
-        rows.append([method, *cells])
-    return ["fits", *(f"{fits:,}" for fits in budgets)], rows
+    for model, found in study.items():
+        free = ("nearest neighbours", "simpler models")
+        rows += [[f"{model}: {each}", score(found[each]), *[""] * len(budgets)] for each in free]
+        for method in FITS:
+            cells = [score(found[method][str(fits)]) if str(fits) in found[method] else "" for fits in budgets]
+            rows.append([f"{model}: {method}", "", *cells])
+    return ["fits", "none", *(f"{fits:,}" for fits in budgets)], rows
 
 
-def payoff_text(study: Mapping[str, Any]) -> str:
+def payoff_text(model: str, study: Mapping[str, Any]) -> str:
     """How many fits sampling needs for the ranking that the fewest give when learnt, and what more of them add."""
     fewest, most = min(map(int, study["learned"])), max(map(int, study["learned"]))
-    score, guess = study["learned"][str(fewest)]["spearman"][0], study["nearest neighbours"]["spearman"][0]
+    reached, guess = study["learned"][str(fewest)]["spearman"][0], study["simpler models"]["spearman"][0]
+    added = study["learned"][str(most)]["spearman"][0] - guess
     parts = []
     for method in ("least squares", "tmc"):
-        enough = [int(fits) for fits, row in study[method].items() if row["spearman"][0] >= score]
+        enough = [int(fits) for fits, row in study[method].items() if row["spearman"][0] >= reached]
         parts.append(f"{min(enough):,}" if enough else f"more than {max(map(int, study[method])):,}")
     return (
-        f"Learnt from {fewest} fits, values rank as well as {parts[0]} fits of least squares and {parts[1]} of "
-        f"TMC-Shapley; the neighbours' guess alone has {guess:.3f}, to which {most:,} fits add "
-        f"{study['learned'][str(most)]['spearman'][0] - guess:+.3f}."
+        f"{model.capitalize()}: learnt from {fewest} fits, values rank as well as {parts[0]} fits of least squares and "
+        f"{parts[1]} of TMC-Shapley. The simpler models alone, no fit at all, have {guess:.3f}, to which {fewest} fits "
+        f"add {reached - guess:+.3f} and {most:,} add {added:+.3f} (the long run's reliability is "
+        f"{study['reference']['reliability'][0]:.2f})."
     )
+
+
+def score(row: Mapping[str, Any]) -> str:
+    """Spearman correlation, and AUROC."""
+    return f"{spread(row['spearman'])} ({row['auroc'][0]:.3f})"
 
 
 def spread(pair: list[float]) -> str:

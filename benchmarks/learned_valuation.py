@@ -11,9 +11,9 @@ clean reference points, and are held against the exact values of the *same* util
 Unseen points, a tenth of them mislabelled too, are held against exact values in N + {point}; beside the networks stands
 the stored index, whole, and on as few reference points as take no longer than the network.
 
-The retraining study counts fits of a logistic regression on digits: TMC-Shapley, least squares, and the learned
-valuator, by Spearman correlation with a long run of least squares. Values of the learned valuator are those of its
-process; its network, which is for new points, is hardly trained here.
+The retraining study counts fits of two models on digits: TMC-Shapley, least squares, and the learned valuator, by
+Spearman correlation with a long run of least squares. Values of the learned valuator are those of its process; its
+network, which is for new points, is hardly trained here. Beside it stand the simpler models' values, which take no fit.
 
     python benchmarks/learned_valuation.py --data fashion_mnist.npz --device cuda
     python benchmarks/learned_valuation.py --smoke --out build --figures build
@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
 from torch import Tensor
 
 import fwshapley as fw
@@ -49,6 +50,8 @@ from fwshapley.valuation import flip_labels, measure_detection
 from fwshapley.valuation.learned.amortized import Method
 from fwshapley.valuation.learned.knowledge import Likeness
 from fwshapley.valuation.learned.published import batch_law
+from fwshapley.valuation.learned.simpler import SimplerGames
+from fwshapley.valuation.setting import check_setting
 from measure import summarise, timed
 from record import machine, record
 
@@ -63,13 +66,21 @@ SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (1
 QUERIES = 1_000
 LARGE, LARGE_QUERIES = (50_000, 2_000), 8_000
 MANY_QUERIES = 1_000_000
-REFERENCE_FITS = 10_000
+REFERENCE_FITS = 40_000
 PLAYERS = 200
 FITS: Mapping[str, tuple[int, ...]] = {
     "learned": (50, 100, 200, 400, 1_000, 2_000),
-    "least squares": (500, 1_000, 2_000, 5_000),
-    "tmc": (2_000, 5_000),
+    "least squares": (500, 1_000, 2_000, 5_000, 10_000),
+    "tmc": (2_000, 5_000, 10_000),
 }
+MODELS: Mapping[str, Any] = {
+    "logistic regression": LogisticRegression(max_iter=100, tol=1e-2),
+    "support vectors": SVC(gamma="scale"),
+}
+
+
+Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""Points and their labels."""
 
 
 class Truth(NamedTuple):
@@ -85,7 +96,7 @@ class Points(NamedTuple):
     x: NDArray[np.float64]
     y: NDArray[np.int64]
     wrong: NDArray[np.bool_]
-    reference: tuple[NDArray[np.float64], NDArray[np.int64]]
+    reference: Labelled
     x_new: NDArray[np.float64]
     y_new: NDArray[np.int64]
     wrong_new: NDArray[np.bool_]
@@ -168,6 +179,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--parts", nargs="+", choices=[*RUNS, *ONCE], help="those to do now; all that are kept are joined"
     )
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="that are retrained")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -187,6 +199,7 @@ def parse() -> argparse.Namespace:
         arguments.work = arguments.out / "parts"
         arguments.budgets = {"2 steps": fw.Budget(steps=2)}
         arguments.players, arguments.reference_fits = 60, 200
+        arguments.models = ["logistic regression"]
         arguments.fits = {"learned": (40,), "least squares": (150,), "tmc": (600,)}
     return arguments
 
@@ -286,7 +299,7 @@ def short_index(points: Points, unseen: Tensor, like: fw.KNNValuator, *, share: 
 
 
 def study_fits(seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Ranking quality against model fits, of flipped digits."""
+    """Ranking quality against model fits, of flipped digits, by model."""
     warnings.filterwarnings("ignore", category=ConvergenceWarning)
     x, y = load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(x))
@@ -294,16 +307,33 @@ def study_fits(seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     n = arguments.players
     flipped = flip_labels(y[:n], share=SHARE, how="next", seed=seed)
     data, reference = (x[:n], flipped.labels), (x[n : 3 * n], y[n : 3 * n])
-    model = LogisticRegression(max_iter=100, tol=1e-2)
+    return {
+        each: study_model(MODELS[each], data, reference, flipped.flipped, seed=seed, arguments=arguments)
+        for each in arguments.models
+    }
+
+
+def study_model(
+    model: Any,  # noqa: ANN401 - of scikit-learn
+    data: Labelled,
+    reference: Labelled,
+    wrong: NDArray[np.bool_],
+    *,
+    seed: int,
+    arguments: argparse.Namespace,
+) -> dict[str, Any]:
+    """Ranking quality against fits of one model."""
     retrain = partial(fw.RetrainingValuator, model, n_jobs=arguments.jobs, progress=False)
     long = retrain(method="least squares", budget=arguments.reference_fits, seed=10**6 + seed).fit(*data, reference)
     truth, noise = long.values_, long.result_.stderr
-    guess = fw.value_neighbours(*data, *reference, k=K, progress=False).values
+    neighbours = fw.value_neighbours(*data, *reference, k=K, progress=False).values
+    guess = guess_values(data, reference, seed, arguments)
     found: dict[str, Any] = {
         "reference": {
-            "reliability": 1 - float(noise.square().mean() / truth.var()), "auroc": auroc(truth, flipped.flipped),
+            "reliability": 1 - float(noise.square().mean() / truth.var()), "auroc": auroc(truth, wrong),
         },
-        "nearest neighbours": score(guess, truth, flipped.flipped),
+        "nearest neighbours": score(neighbours, truth, wrong),
+        "simpler models": score(guess, truth, wrong),
     }  # fmt: skip
     for method, budgets in arguments.fits.items():
         for fits in budgets:
@@ -316,9 +346,19 @@ def study_fits(seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
             else:
                 valuator = retrain(method=method, budget=fits, seed=seed)
             values = valuator.fit(*data, reference).values_
-            found.setdefault(method, {})[str(fits)] = score(values, truth, flipped.flipped)
-            print(seed, method, fits, found[method][str(fits)], flush=True)
+            found.setdefault(method, {})[str(fits)] = score(values, truth, wrong)
+            print(seed, model, method, fits, found[method][str(fits)], flush=True)
     return found
+
+
+def guess_values(data: Labelled, reference: Labelled, seed: int, arguments: argparse.Namespace) -> Tensor:
+    """Values that the learned valuator would give if it had no fits: of all simpler games alike."""
+    setting = check_setting(*data, *reference, weights=[fw.Shapley()], k=K)
+    simpler = SimplerGames(setting, fw.Shapley(), seed=seed, device="cpu", n_jobs=arguments.jobs, progress=False)
+    nobody = torch.zeros(1, len(data[1]), dtype=torch.bool)
+    gained = simpler.worth(torch.cat([nobody, ~nobody])).diff(dim=0)
+    own = simpler.values[torch.arange(len(data[1])), torch.from_numpy(setting.labels)]
+    return (own / gained).mean(1)
 
 
 def large(seed: int, arguments: argparse.Namespace) -> dict[str, float]:
@@ -390,9 +430,10 @@ def auroc(values: Tensor, wrong: NDArray[np.bool_]) -> float:
 
 def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
     """Draw agreement against training time for each task, and ranking quality against fits."""
-    tasks = results["tasks"]
-    figure = new_figure(width=3.4 * (len(tasks) + 1), height=3.6)
-    *panels, last = figure.subplots(1, len(tasks) + 1)
+    tasks, study = results["tasks"], results["study"]
+    figure = new_figure(width=3.4 * (len(tasks) + len(study)), height=3.6)
+    every = figure.subplots(1, len(tasks) + len(study))
+    panels, others = every[: len(tasks)], every[len(tasks) :]
     for axes, (task, found) in zip(panels, tasks.items(), strict=True):
         for (way, utility), colour in zip(METHODS, COLOURS, strict=False):
             if f"{way}, {utility}" not in found:
@@ -408,18 +449,18 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
         axes.set_xlabel("seconds to learn")
         axes.set_ylabel("Spearman correlation with exact values")
     panels[0].legend(frameon=False, fontsize="small")
-    for method, colour in zip(FITS, COLOURS, strict=False):
-        points = [(int(fits), row["spearman"]) for fits, row in results["study"][method].items()]
-        fits, scores = zip(*points, strict=True)
-        means, spreads = zip(*scores, strict=True)
-        last.errorbar(fits, means, spreads, fmt="o-", color=colour, capsize=2, label=method)
-    last.axhline(results["study"]["nearest neighbours"]["spearman"][0], color="grey", linestyle=":", label="the guess")
-    last.set_title("logistic regression on digits", fontsize="medium")
-    last.set_xlabel("fits")
-    last.set_ylabel("Spearman correlation with a long run")
-    last.legend(frameon=False, fontsize="small")
-    last.set_xscale("log")
-    for axes in (*panels, last):
+    for axes, (model, found) in zip(others, study.items(), strict=True):
+        for method, colour in zip(FITS, COLOURS, strict=False):
+            fits, scores = zip(*((int(fits), row["spearman"]) for fits, row in found[method].items()), strict=True)
+            means, spreads = zip(*scores, strict=True)
+            axes.errorbar(fits, means, spreads, fmt="o-", color=colour, capsize=2, label=method)
+        axes.axhline(found["simpler models"]["spearman"][0], color="grey", linestyle=":", label="simpler models alone")
+        axes.set_title(f"{model} on digits", fontsize="medium")
+        axes.set_xlabel("fits")
+        axes.set_ylabel("Spearman correlation with a long run")
+        axes.set_xscale("log")
+    others[0].legend(frameon=False, fontsize="small")
+    for axes in every:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(visible=True, alpha=0.25)
     return figure

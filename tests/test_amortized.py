@@ -269,7 +269,8 @@ def test_few_fits_teach_what_a_model_makes_of_points(tmp_path: Path) -> None:
     assert bool((valuator.result_.stderr > 0).all())
     assert (tmp_path / "run-fits.safetensors").exists()
     resumed = fw.AmortizedValuator(**given, progress=False, checkpoint=checkpoint, resume=True)
-    assert torch.equal(resumed.fit(x, flipped, reference=REFERENCE).values_, valuator.values_)
+    again = resumed.fit(x, flipped, reference=REFERENCE).values_
+    torch.testing.assert_close(again, valuator.values_, rtol=1e-9, atol=1e-12)  # BLAS rounds by where memory lies
     with pytest.raises(ValueError, match="was taught Shapley alone"):
         valuator.value(new, labels, fw.Banzhaf())
 

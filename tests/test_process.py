@@ -26,8 +26,17 @@ def test_the_simpler_game_itself_is_known_after_a_few_scores() -> None:
     values = torch.linspace(-1, 2, 40, dtype=torch.float64)
     coalitions = drawn(fw.Shapley(), 40, 25)
     worth = coalitions.double() @ values
-    process = Process(make_points(40, values), Scores(coalitions, 3 * worth + 1, worth))
+    process = Process(make_points(40, values[:, None]), Scores(coalitions, 3 * worth + 1, worth[:, None]))
     torch.testing.assert_close(process.values(fw.Shapley()), 3 * values, rtol=0, atol=0.05)
+
+
+def test_scores_tell_which_of_the_simpler_games_is_alike() -> None:
+    generator = torch.Generator().manual_seed(3)
+    values = torch.randn(40, 2, generator=generator, dtype=torch.float64) + 1
+    coalitions = drawn(fw.Shapley(), 40, 25)
+    worth = coalitions.double() @ values
+    process = Process(make_points(40, values), Scores(coalitions, worth[:, 0], worth))
+    torch.testing.assert_close(process.values(fw.Shapley()), values[:, 0], rtol=0, atol=0.1)
 
 
 def test_many_scores_find_the_values_of_any_weighting() -> None:
@@ -38,7 +47,7 @@ def test_many_scores_find_the_values_of_any_weighting() -> None:
         coalitions = drawn(weights, 10, 500)
         noise = torch.randn(len(coalitions), generator=generator, dtype=torch.float64)
         process = Process(
-            make_points(10, torch.zeros(10).double()), Scores(coalitions, game(coalitions).double(), noise)
+            make_points(10, torch.zeros(10, 1).double()), Scores(coalitions, game(coalitions).double(), noise[:, None])
         )
         exact = game.values(weights).flatten().double()
         found = process.values(weights)
@@ -54,7 +63,8 @@ def test_standard_errors_are_those_of_values_around_their_level() -> None:
         coalitions = drawn(fw.Shapley(), 30, 60, seed)
         noise = 0.5 * torch.randn(len(coalitions), generator=generator, dtype=torch.float64)
         process = Process(
-            make_points(30, torch.zeros(30).double()), Scores(coalitions, coalitions.double() @ own + noise, noise * 0)
+            make_points(30, torch.zeros(30, 1).double()),
+            Scores(coalitions, coalitions.double() @ own + noise, 0 * noise[:, None]),
         )
         found = process.values(fw.Shapley())
         off.append(found - found.mean() - (own - own.mean()))

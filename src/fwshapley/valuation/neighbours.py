@@ -7,6 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from jaxtyping import Float64
+from torch import Tensor
 
 from fwshapley.checks import Array, check_real
 from fwshapley.games.neighbours import Ties, Utility
@@ -104,6 +106,15 @@ def sum_values(setting: Setting, game: Game, *, n_jobs: int | None, progress: bo
             bar.advance(len(shard.labels))
     assert total is not None  # noqa: S101 - there is a reference point at least
     return total
+
+
+def value_every_label(
+    setting: Setting, *, device: str, n_jobs: int | None, progress: bool
+) -> Float64[Tensor, "n classes weights"]:
+    """Exact values of points as if they had each of the labels."""
+    total = sum_values(setting, setting.game(device=device, every_label=True), n_jobs=n_jobs, progress=progress)
+    mean = total.values.cpu() / (len(setting.other_labels) - setting.held_out)
+    return mean.view(len(setting.weights), len(setting.classes), -1).permute(2, 1, 0).contiguous()
 
 
 def _provenance(setting: Setting, *, tolerance: float) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""Values from few fits: scores resemble those of a simpler model, and alike points have alike values.
+"""Values from few fits: scores resemble those of simpler models, and alike points have alike values.
 
-    v(S) = f(|S|) + c u(S) + sum_i (1[i in S] - |S|/n) psi_i + noise
+    v(S) = f(|S|) + sum_k c_k u_k(S) + sum_i (1[i in S] - |S|/n) psi_i + noise
 
-u is a game of nearest neighbours, whose worth costs nothing and whose semivalues are known exactly, so that a point's
-value is c phi_i(u) + psi_i + level. What u leaves is learnt by least squares on coalitions drawn by the size law, which
-has the semivalue as its minimiser (docs/math.md, section 2), with a Gaussian process over points as its prior: one
-value per label, nearby points of a label are alike, at two ranges, and each point has its own. f, what coalitions of a
-size score on average, is smooth in logit (|S|/n); its semivalue is one number, the level. c is expected to be what
-everyone gains in v over what everyone gains in u. Variances are those that the scores make most likely, if psi is not
-expected to be large.
+The u are games of simpler models, whose worth costs next to nothing and whose semivalues are known, so that a point's
+value is sum_k c_k phi_i(u_k) + psi_i + level. What they leave is learnt by least squares on coalitions drawn by the
+size law, which has the semivalue as its minimiser (docs/math.md, section 2), with a Gaussian process over points as its
+prior: one value per label, nearby points of a label are alike, at two ranges, and each point has its own. f, what
+coalitions of a size score on average, is smooth in logit (|S|/n); its semivalue is one number, the level. Each c is
+expected to be what everyone gains in v over what everyone gains in u, shared by all games. Variances are those that the
+scores make most likely, if psi is not expected to be large.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ RANGES = (0.5, 1.0)
 MOST_FOR_VARIANCES = 1000
 """Scores that variances are chosen by; all are used once they are known."""
 
-OWN_PARTS, TREND_PARTS = slice(1, 3 + len(RANGES)), slice(-4, -1)
-"""Which of the variances are those of psi, and of f."""
+OWN_PARTS = slice(0, 2 + len(RANGES))
+TREND_PARTS = slice(OWN_PARTS.stop, OWN_PARTS.stop + 3)
+GAME_PARTS = slice(TREND_PARTS.stop + 1, None)
+"""Which of the variances are those of psi, of f and, after that of the noise, of each c."""
 
 EXPECTED = 0.2
 """Standard deviation of each part of psi, times the root of n, in units of the scores': the prior is exponential."""
 
-UNSURE = 0.5
-"""Least standard deviation of what a point has of its own, over that of its values in the simpler game: few fits do not
-make these certain."""
+UNSURE = 0.3
+"""Least standard deviation of what a point has of its own, over that of its values in the simpler games: few fits do
+not make these certain."""
 
 STEPS = 60
 LOG_LIMIT = 12.0
@@ -48,19 +50,19 @@ JITTER = 1e-8
 
 
 class Labelled(NamedTuple):
-    """Points as the process knows them: features, label, and value in the simpler game."""
+    """Points as the process knows them: features, label, and values in the simpler games."""
 
     x: Float64[Tensor, "n columns"]
     labels: Int64[Tensor, " n"]
-    simple: Float64[Tensor, " n"]
+    simple: Float64[Tensor, "n games"]
 
 
 class Scores(NamedTuple):
-    """Coalitions, nobody and everyone the first two; what they score, and what they are worth in the simpler game."""
+    """Coalitions, nobody and everyone the first two; what they score, and what they are worth in the simpler games."""
 
     coalitions: Bool[Tensor, "scores n"]
     worth: Float64[Tensor, " scores"]
-    simple: Float64[Tensor, " scores"]
+    simple: Float64[Tensor, "scores games"]
 
     def some(self, rows: Int64[Tensor, " rows"]) -> Scores:
         """Return some of them."""
@@ -76,24 +78,25 @@ class Process:
         seed: of the choice of the scores that variances are found by.
 
     Attributes:
-        factor: what c is expected to be.
-        variances: of each part of the prior: of c, of psi, of f and of the noise, in units of the variance that is left
-            once the simpler game is taken away.
+        factor: what each c is expected to be.
+        variances: of each part of the prior: of psi, of f, of the noise and of each c, in units of the variance that is
+            left once the simpler games are taken away.
     """
 
     def __init__(self, points: Labelled, scores: Scores, *, seed: int = 0) -> None:
         self.points, self.scores, self.n = points, scores, len(points.labels)
-        gained, gained_simply = (float(each[1] - each[0]) for each in (scores.worth, scores.simple))
-        self.factor = max(gained / gained_simply, 0.0) if gained_simply else 0.0
-        left = scores.worth - self.factor * scores.simple
+        gained, gained_simply = (each[1] - each[0] for each in (scores.worth, scores.simple))
+        shares = torch.where(gained_simply == 0, 0, gained / gained_simply).clamp(min=0)
+        self.factor: Float64[Tensor, " games"] = shares / len(shares)
+        left = scores.worth - scores.simple @ self.factor
         self.unit, self.mean = _spread(left), float(left.mean())
-        self.scale = _spread(scores.simple)
+        self.scale = torch.tensor([_spread(each) for each in scores.simple.T], dtype=torch.float64)
         apart = torch.pdist(points.x[:MOST_FOR_VARIANCES])
         apart = apart[apart > 0]
         self.range = float(apart.median()) if len(apart) else 1.0
         generator = torch.Generator().manual_seed(seed)
         few = torch.randperm(len(scores.worth), generator=generator)[:MOST_FOR_VARIANCES]
-        unsure = UNSURE * self.factor * _spread(points.simple) / self.unit
+        unsure = UNSURE * float((points.simple @ self.factor).std()) / self.unit
         pieces = torch.stack(list(self._pieces(scores.some(few))))
         self.variances = _likeliest(pieces, self._left(scores.some(few)), least_own=self.n * unsure**2)
         self._players = self._likeness(points)
@@ -107,18 +110,18 @@ class Process:
         """Values of the players, or of other points beside them."""
         points = self.points if others is None else others
         found = self.unit * (self._covariance(points) @ self._dual)
-        return self.factor * points.simple + found + self._level(weights)
+        return points.simple @ self.factor + found + self._level(weights)
 
     def stderr(self) -> Float64[Tensor, " n"]:
         """Posterior standard deviation of the players' values around their level, which is taken as known."""
         own = self._players.diagonal() - 2 * self._players.mean(0) + self._players.mean()  # psi around its mean
-        prior = self.variances[0] * (self.points.simple / self.scale).square() + own
+        prior = (self.points.simple / self.scale).square() @ self.variances[GAME_PARTS] + own
         seen = torch.linalg.solve_triangular(self._cholesky, self._covariance(self.points).T, upper=False)
         return self.unit * (prior - seen.square().sum(0)).clamp(min=0).sqrt()
 
     def _left(self, scores: Scores) -> Float64[Tensor, " scores"]:
-        """Scores less what the simpler game was expected to give, in their unit."""
-        return (scores.worth - self.factor * scores.simple - self.mean) / self.unit
+        """Scores less what the simpler games were expected to give, in their unit."""
+        return (scores.worth - scores.simple @ self.factor - self.mean) / self.unit
 
     def _pieces(self, scores: Scores) -> Iterator[Float64[Tensor, "scores scores"]]:
         """Yield the covariance of scores that each part brings about.
@@ -127,11 +130,12 @@ class Process:
         drawn by, and find another semivalue.
         """
         design, sizes, simple = _centred(scores.coalitions), scores.coalitions.sum(1), scores.simple / self.scale
-        yield torch.outer(simple, simple)
         for each in self._parts(self.points):
             yield design @ each @ design.T
         yield from _trend(sizes, sizes, self.n)
         yield torch.eye(len(sizes), dtype=torch.float64)
+        for game in simple.T:
+            yield torch.outer(game, game)
 
     def _parts(self, others: Labelled) -> list[Float64[Tensor, "others n"]]:
         """Covariance of psi of other points with psi of the players, by part."""
@@ -148,7 +152,7 @@ class Process:
     def _covariance(self, others: Labelled) -> Float64[Tensor, "others scores"]:
         """Covariance of the values of points with the scores, in units of these; psi is around the players' mean."""
         likeness = self._players if others is self.points else self._likeness(others)
-        simple = torch.outer(others.simple, self.scores.simple) * (self.variances[0] / self.scale**2)
+        simple = (others.simple * (self.variances[GAME_PARTS] / self.scale**2)) @ self.scores.simple.T
         return simple + (likeness - self._players.mean(0)) @ _centred(self.scores.coalitions).T
 
     def _level(self, weights: Semivalue) -> float:

@@ -7,24 +7,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 from torch import Tensor
 
 from fwshapley.games.game import Game
 from fwshapley.progress import ProgressBar
 from fwshapley.sampling import draw_by_law
-from fwshapley.valuation.learned.games import NeighbourGames
 from fwshapley.valuation.learned.process import Labelled, Process, Scores
-from fwshapley.valuation.neighbours import sum_values
+from fwshapley.valuation.learned.simpler import SimplerGames
+from fwshapley.valuation.neighbours import value_every_label
 from fwshapley.valuation.replay import ReplayedGame
 from fwshapley.valuation.setting import Setting
 from fwshapley.valuation.work import Sitting, State
 from fwshapley.weights import Semivalue
 
 AT_ONCE = 16
-"""Fits between two looks at the progress bar, and coalitions that are looked at together."""
+"""Fits between two looks at the progress bar."""
 
-REFERENCES_AT_ONCE = 512
 MOST_IN_PROCESS = 10_000
 """Points or fits, whose covariances take the square of that in memory."""
 
@@ -45,9 +44,7 @@ class Taught(NamedTuple):
 
 def teach_neighbours(setting: Setting, *, device: str, n_jobs: int | None, progress: bool) -> Taught:
     """Exact values under the weightings of a setting, its nodes, and every label."""
-    total = sum_values(setting, setting.game(device=device, every_label=True), n_jobs=n_jobs, progress=progress)
-    mean = total.values.cpu() / (len(setting.other_labels) - setting.held_out)
-    return Taught(mean.view(len(setting.weights), len(setting.classes), -1).permute(2, 1, 0).contiguous())
+    return Taught(value_every_label(setting, device=device, n_jobs=n_jobs, progress=progress))
 
 
 def teach_by_fits(
@@ -64,14 +61,12 @@ def teach_by_fits(
     device: str,
     progress: bool,
 ) -> Taught:
-    """Values that the scores of some coalitions suggest, with nearest neighbours as the simpler game."""
+    """Values that the scores of some coalitions suggest, with nearest neighbours and linear models as simpler games."""
     if max(fits, len(setting.labels)) > MOST_IN_PROCESS:
         raise ValueError(
             f"{len(setting.labels)} points and {fits} fits are too many to learn from together (limit "
             f"{MOST_IN_PROCESS} each): take fewer, or RetrainingValuator(method='least squares')"
         )
-    simple = setting._replace(weights=(weights,), utility="normalised")
-    guesses = teach_neighbours(simple, device=device, n_jobs=n_jobs, progress=False).targets[..., 0]
     x, labels = torch.from_numpy(setting.places.factor[:, :-2]), torch.from_numpy(setting.labels)
     drawn = draw_by_law(weights.size_law(len(x)), fits - 1, torch.Generator().manual_seed(seed))
     nobody = torch.zeros(1, len(x), dtype=torch.bool)
@@ -85,22 +80,11 @@ def teach_by_fits(
         for some in coalitions.split(AT_ONCE):
             worth.append(played(some))
             bar.advance(len(some) - (len(worth) == 1))  # nobody takes no fit
-    scores = Scores(coalitions, torch.cat(worth), _simple_worth(simple, coalitions))
-    process = Process(Labelled(x, labels, guesses.gather(1, labels[:, None])[:, 0]), scores, seed=seed)
+    simpler = SimplerGames(setting, weights, seed=seed, device=device, n_jobs=n_jobs, progress=progress)
+    scores = Scores(coalitions, torch.cat(worth), simpler.worth(coalitions))
+    process = Process(Labelled(x, labels, simpler.values[torch.arange(len(x)), labels]), scores, seed=seed)
     every = [
-        process.values(weights, Labelled(x, torch.full_like(labels, each), guesses[:, each]))
+        process.values(weights, Labelled(x, torch.full_like(labels, each), simpler.values[:, each]))
         for each in range(len(setting.classes))
     ]
     return Taught(torch.stack(every, 1)[..., None], process.values(weights), process.stderr())
-
-
-def _simple_worth(setting: Setting, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, " coalitions"]:
-    """Worth of coalitions in the game of nearest neighbours."""
-    references, x = (torch.from_numpy(each) for each in (setting.places.references, setting.places.factor[:, :-2]))
-    labels, label = torch.from_numpy(setting.labels), torch.from_numpy(setting.other_labels)
-    found = torch.zeros(len(coalitions), dtype=torch.float64)
-    for rows in torch.arange(len(label)).split(REFERENCES_AT_ONCE):
-        order = torch.cdist(references[rows], x).argsort(dim=1, stable=True)
-        games = NeighbourGames(order, labels, label[rows], len(setting.classes), setting.k, setting.utility)
-        found += torch.cat([games(some) for some in coalitions.split(AT_ONCE)]) * len(rows) / len(label)
-    return found

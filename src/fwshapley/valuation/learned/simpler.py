@@ -1,0 +1,89 @@
+"""Games of simpler models, that the fits of any model are held against: nearest neighbours, and ridge regression."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float64
+from torch import Tensor
+
+from fwshapley.progress import ProgressBar
+from fwshapley.valuation.learned.games import NeighbourGames
+from fwshapley.valuation.learned.linear import LinearGame
+from fwshapley.valuation.neighbours import value_every_label
+from fwshapley.valuation.setting import Setting
+from fwshapley.weights import Semivalue
+
+STRENGTHS = (0.5, 2.0)
+"""Of ridge regression."""
+
+FEWEST_DRAWS, MOST_DRAWS, LOOKS = 50, 1000, 2**30
+"""Coalitions that values under ridge regression come from: as many as ask about this often whether a reference point is
+right once a point has joined under some label."""
+
+COALITIONS_AT_ONCE, REFERENCES_AT_ONCE = 16, 512
+
+
+class SimplerGames:
+    """Values of points under every label, and worth of coalitions, in each of some games.
+
+    Args:
+        setting: points and reference points.
+        weights: the weighting.
+        seed: of the coalitions that values under ridge regression come from.
+        device: to work on.
+        n_jobs: cores, as `KNNValuator` has it.
+        progress: whether to show a bar.
+    """
+
+    def __init__(
+        self, setting: Setting, weights: Semivalue, *, seed: int, device: str, n_jobs: int | None, progress: bool
+    ) -> None:
+        self._neighbours = [
+            setting._replace(weights=(weights,), utility="normalised", k=k) for k in sorted({1, setting.k})
+        ]
+        near = torch.cat(
+            [value_every_label(each, device=device, n_jobs=n_jobs, progress=False) for each in self._neighbours], 2
+        )
+        self._linear = [_linear_game(setting, strength, device) for strength in STRENGTHS]
+        draws = min(max(LOOKS // (near[..., 0].numel() * len(setting.other_labels)), FEWEST_DRAWS), MOST_DRAWS)
+        generator, found = torch.Generator().manual_seed(seed), [near]
+        with ProgressBar("valuing by simpler models", draws * len(self._linear), enabled=progress) as bar:
+            for game in self._linear:
+                values, stderr = game.values(weights, draws, generator, told=bar.advance)
+                found.append(_steady(values.cpu(), stderr.cpu(), near)[..., None])
+        self.values: Float64[Tensor, "n classes games"] = torch.cat(found, 2)
+
+    def worth(self, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, "coalitions games"]:
+        """Worth of coalitions in each game."""
+        near = [_worth_to_neighbours(each, coalitions) for each in self._neighbours]
+        linear = [game(coalitions.to(game.x.device)).cpu() for game in self._linear]
+        return torch.stack([*near, *linear], 1)
+
+
+def _linear_game(setting: Setting, strength: float, device: str) -> LinearGame:
+    sides = (setting.places.factor[:, :-2], setting.labels, setting.places.references, setting.other_labels)
+    x, labels, references, label = (torch.from_numpy(each).to(device) for each in sides)
+    return LinearGame(x, labels, references, label, len(setting.classes), strength)
+
+
+def _steady(
+    values: Float64[Tensor, "n classes"], stderr: Float64[Tensor, "n classes"], near: Float64[Tensor, "n classes games"]
+) -> Float64[Tensor, "n classes"]:
+    """Draw values that are known by chance towards their line on those known exactly, as far as chance may explain."""
+    known = torch.cat([near, torch.ones_like(near[..., :1])], 2).flatten(0, 1)
+    line = (known @ torch.linalg.lstsq(known, values.flatten()[:, None]).solution).view_as(values)
+    beside = values - line
+    spread, chance = beside.square().mean(), stderr.square().mean()
+    kept = (1 - chance / spread).clamp(min=0) if spread > 0 else spread
+    return line + kept * beside
+
+
+def _worth_to_neighbours(setting: Setting, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, " coalitions"]:
+    references, x = (torch.from_numpy(each) for each in (setting.places.references, setting.places.factor[:, :-2]))
+    labels, label = torch.from_numpy(setting.labels), torch.from_numpy(setting.other_labels)
+    found = torch.zeros(len(coalitions), dtype=torch.float64)
+    for rows in torch.arange(len(label)).split(REFERENCES_AT_ONCE):
+        order = torch.cdist(references[rows], x).argsort(dim=1, stable=True)
+        games = NeighbourGames(order, labels, label[rows], len(setting.classes), setting.k, setting.utility)
+        found += torch.cat([games(some) for some in coalitions.split(COALITIONS_AT_ONCE)]) * len(rows) / len(label)
+    return found
