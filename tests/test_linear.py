@@ -48,7 +48,7 @@ def test_nobody_is_worth_a_guess() -> None:
 def test_marginal_contributions_under_every_label_are_differences_of_worth(columns: int, members: int) -> None:
     game = make_game(columns=columns)
     coalition = torch.arange(8) < members
-    found = game.marginals(coalition)
+    found = game.marginals(coalition[None])[0]
     for player in range(members, 8):
         joined = coalition | (torch.arange(8) == player)
         for label in range(3):

@@ -28,8 +28,8 @@ SOLVED_AT_ONCE = 256
 CLEAR = 1e-9
 """A label must win by this much: labels that a coalition lacks tie, but for rounding."""
 
-LOOKED_AT_ONCE = 2**22
-"""Reference points times players that are looked at together."""
+LOOKED_AT_ONCE, LOOKED_AT_ONCE_ON_GPU = 2**18, 2**24
+"""Players times reference points: few enough for a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,22 +64,24 @@ class LinearGame:
             weights = torch.cholesky_solve(self._moments(some), torch.linalg.cholesky(self._gram(some)))
             said = self._sides[1] @ weights
             own = said.gather(2, self.label[:, None].expand(len(some), -1, 1))[..., 0]
-            rivals = said.masked_fill(self._targets_of_references > 0, -torch.inf).amax(2)
+            rivals = said.masked_fill(self._mine[..., 0].T, -torch.inf).amax(2)
             shares.append(torch.where(some.any(1), (own > rivals + CLEAR).double().mean(1), 1 / self.classes))
         return torch.cat(shares)
 
-    def marginals(self, coalition: Bool[Tensor, " players"]) -> Float64[Tensor, "players classes"]:
+    def marginals(
+        self, coalitions: Bool[Tensor, "coalitions players"]
+    ) -> Float64[Tensor, "coalitions players classes"]:
         """What each player would add under each label, if it joined; of members, what a copy would add."""
         a, r = self._sides
-        factor = torch.linalg.cholesky(self._gram(coalition[None]))[0]
-        weights = torch.cholesky_solve(self._moments(coalition[None])[0], factor)
+        factor = torch.linalg.cholesky(self._gram(coalitions))
+        weights = torch.cholesky_solve(self._moments(coalitions), factor)
         white_a, white_r = (torch.linalg.solve_triangular(factor, each.T, upper=False) for each in (a, r))
-        reach = (white_r.T @ white_a) / (1 + white_a.square().sum(0))  # of each player, at each reference point
+        reach = white_r.mT @ white_a / (1 + white_a.square().sum(1, keepdim=True))  # of players, at reference points
         known, held = r @ weights, a @ weights + 1 / self.classes
-        steps = max(LOOKED_AT_ONCE // len(r), 1)
-        parts = zip(reach.split(steps, 1), held.split(steps), strict=True)
-        after = torch.cat([self._right_after(known, *part) for part in parts])
-        return after - self(coalition[None])
+        steps = max(self._at_once // (len(r) * len(coalitions)), 1)
+        parts = zip(reach.split(steps, 2), held.split(steps, 1), strict=True)
+        after = torch.cat([self._right_after(known, *part) for part in parts], 1)
+        return after - self(coalitions)[:, None, None]
 
     def values(
         self,
@@ -92,7 +94,7 @@ class LinearGame:
         """Semivalues of the players under every label, and their standard errors, from some coalitions.
 
         A coalition tells nothing of its members, so others count for as much more as they are fewer. `told` is called
-        after each coalition.
+        with the number of coalitions that are done.
         """
         n = self.n_players
         law = weights.join_law(n).to(generator.device)
@@ -100,36 +102,46 @@ class LinearGame:
         even = (torch.arange(draws, device=generator.device) + start) / draws  # sizes in the law's own proportions
         sizes = torch.searchsorted(law.cumsum(0), even).clamp(max=n - 1)
         total, squares = torch.zeros(2, n, self.classes, dtype=torch.float64, device=self.x.device)
-        for coalition in draw_trusted_sizes(sizes, n, generator):
-            outside = (~coalition).double() * (n / (n - int(coalition.sum())))
-            found = self.marginals(coalition.to(self.x.device)) * outside.to(self.x.device)[:, None]
-            total += found
-            squares += found.square()
-            told(1)
+        some = max(self._at_once // (n * len(self.label)), 1)
+        for coalitions in draw_trusted_sizes(sizes, n, generator).to(self.x.device).split(some):
+            outside = (~coalitions).double() * (n / (n - coalitions.sum(1, keepdim=True)))
+            found = self.marginals(coalitions) * outside[..., None]
+            total += found.sum(0)
+            squares += found.square().sum(0)
+            told(len(coalitions))
         mean = total / draws
         return mean, ((squares / draws - mean.square()).clamp(min=0) / draws).sqrt()
 
     def _right_after(
         self,
-        known: Float64[Tensor, "references classes"],
-        reach: Float64[Tensor, "references some"],
-        held: Float64[Tensor, "some classes"],
-    ) -> Float64[Tensor, "some classes"]:
+        known: Float64[Tensor, "coalitions references classes"],
+        reach: Float64[Tensor, "coalitions references some"],
+        held: Float64[Tensor, "coalitions some classes"],
+    ) -> Float64[Tensor, "coalitions some classes"]:
         """Share of reference points that are right once one of some players has joined, under each label."""
-        before = [known[:, each, None] - reach * held[:, each] for each in range(self.classes)]
-        own = torch.stack(before).gather(0, self.label[None, :, None].expand(1, -1, reach.shape[1]))[0]
-        best, second = torch.full_like(own, -torch.inf), torch.full_like(own, -torch.inf)
-        for each, said in enumerate(before):
-            rival = said.masked_fill((self.label == each)[:, None], -torch.inf)
+        before = [known[..., each, None] - reach * held[:, None, :, each] for each in range(self.classes)]
+        own, best, second = (torch.full_like(reach, -torch.inf) for _ in range(3))
+        for mine, said in zip(self._mine, before, strict=True):
+            own = torch.where(mine, said, own)
+            rival = said.masked_fill(mine, -torch.inf)
             second = torch.maximum(second, torch.minimum(best, rival))
             best = torch.maximum(best, rival)
         right = []
-        for each, said in enumerate(before):
-            mine = (self.label == each)[:, None]
+        for mine, said in zip(self._mine, before, strict=True):
             others = torch.where(said >= best, second, best)  # without this label, whose entry moves
             rivals = torch.where(mine, best, torch.maximum(others, said + reach))
-            right.append((own + reach * mine > rivals + CLEAR).double().mean(0))
-        return torch.stack(right, 1)
+            right.append((own + reach * mine > rivals + CLEAR).double().mean(1))
+        return torch.stack(right, 2)
+
+    @property
+    def _at_once(self) -> int:
+        """Players times reference points that are looked at together."""
+        return LOOKED_AT_ONCE if self.x.device.type == "cpu" else LOOKED_AT_ONCE_ON_GPU
+
+    @cached_property
+    def _mine(self) -> Bool[Tensor, "classes references 1"]:
+        """Which reference points have each of the labels."""
+        return (self.label == torch.arange(self.classes, device=self.label.device)[:, None])[..., None]
 
     @cached_property
     def _sides(self) -> tuple[Float64[Tensor, "players entries"], Float64[Tensor, "references entries"]]:
@@ -146,10 +158,6 @@ class LinearGame:
     @cached_property
     def _targets(self) -> Float64[Tensor, "players classes"]:
         return functional.one_hot(self.labels, self.classes).double() - 1 / self.classes
-
-    @cached_property
-    def _targets_of_references(self) -> Int[Tensor, "references classes"]:
-        return functional.one_hot(self.label, self.classes)
 
     def _gram(self, coalitions: Bool[Tensor, "coalitions players"]) -> Float64[Tensor, "coalitions entries entries"]:
         a = self._sides[0]
