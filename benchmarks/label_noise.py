@@ -26,19 +26,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from cleanlab.rank import get_label_quality_scores
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.tree import DecisionTreeClassifier
 
 import fwshapley as fw
 from fwshapley.datasets.packed import Split
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
+from label_scores import out_of_bag, self_confidence
 from measure import timed
 from record import record
 
@@ -146,23 +145,10 @@ def judged(images: Images, seed: int, trees: int) -> Mapping[str, tuple[NDArray[
         probabilities, seconds = timed(
             partial(cross_val_predict, model, x, y, cv=folds, method="predict_proba", n_jobs=-1)
         )
-        scores = get_label_quality_scores(y, probabilities, method="self_confidence")
+        scores = self_confidence(y, probabilities)
         found[f"cleanlab self-confidence, {name}"] = (scores, seconds)
     found["Data-OOB"] = timed(partial(out_of_bag, x, y, trees, seed))
     return found
-
-
-def out_of_bag(x: NDArray[np.float32], y: NDArray[np.int64], trees: int, seed: int) -> NDArray[np.float64]:
-    """Share of trees, among those that did not see a point, that get its label right."""
-    generator = np.random.default_rng(seed)
-    right, asked = np.zeros(len(y)), np.zeros(len(y))
-    for _ in range(trees):
-        drawn = generator.integers(0, len(y), len(y))
-        unseen = np.setdiff1d(np.arange(len(y)), drawn)
-        tree = DecisionTreeClassifier(random_state=int(generator.integers(2**31))).fit(x[drawn], y[drawn])
-        right[unseen] += tree.predict(x[unseen]) == y[unseen]
-        asked[unseen] += 1
-    return right / np.maximum(asked, 1)
 
 
 def draw(tables: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure

@@ -17,6 +17,7 @@ from typing import Any
 from fwshapley.files import written_whole
 from label_noise import TITLES
 from learned_page import learned_section, learned_text
+from noisy_page import noisy_section
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -176,7 +177,7 @@ Leave-one-out, done right, counts every point that is among the K nearest of som
 {noise_provenance}
 
 {learned}
-## What a valuation costs
+{noisy}## What a valuation costs
 
 Points around ten class centres, K = 5. Every row is a process of its own; its peak memory is that of all processes it
 starts, with Python, libraries and the points themselves.
@@ -235,6 +236,13 @@ def load(name: str) -> dict[str, Any]:
     """One benchmark's recorded document."""
     document: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     return document
+
+
+def noisy_text() -> str:
+    """Sections on learnt features and on the cost of data values, as far as these were recorded."""
+    noisy, times = (load(name) if (RESULTS / f"{name}.json").exists() else None for name in ("noisy_labels", "table2"))
+    text = noisy_section(noisy, times, table)
+    return f"{text}\n" if text else ""
 
 
 def provenance(document: dict[str, Any]) -> str:
@@ -667,6 +675,7 @@ def results_page() -> str:
         sanity=sanity_text(peers["results"]),
         peers_provenance=provenance(peers),
         learned=learned_section(learned, table, provenance(learned)),
+        noisy=noisy_text(),
         noise_points=noise["results"]["points"],
         noise_references=noise["results"]["references"],
         noise_k=noise["results"]["k"],

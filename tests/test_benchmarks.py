@@ -36,3 +36,18 @@ def test_pages_say_what_was_recorded() -> None:
     command = [sys.executable, str(BENCHMARKS / "publish.py"), "--check"]
     checked = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own script
     assert checked.returncode == 0, checked.stderr
+
+
+def test_page_of_noisy_labels_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from noisy_page import missing_text, noisy_section, speedup_text  # noqa: PLC0415 - a script, on the path only here
+    from publish import table  # noqa: PLC0415 - as above
+
+    assert noisy_section(None, None, table) == ""
+    assert missing_text([]) == ""
+    job = {"noise": "next, 10 %", "dataset": "svhn", "kind": "cross-fitted", "part": "exact"}
+    assert missing_text([job | {"seed": 1}, job | {"seed": 2}]).endswith("SVHN (next, 10 %) 1 of seeds 1 and 2")
+    assert "not both timed" in speedup_text([])
+    exact = {"method": "KNN-Shapley, all training images", "seconds": 2.0}
+    learned = {"method": "learned, published", "seconds": 1.0, "learning": 9.0}
+    assert "takes 5 times as long with learning, and 0.5 times" in speedup_text([exact, learned])

@@ -1,0 +1,490 @@
+"""Which labels are wrong? Data values on features of a ResNet-18, learned and exact, beside other ways to find them.
+
+The paper's figures c and d again. Labels of the players are wrong in three ways: 10 % become y + 1, 10 % any other
+class, 30 % become y + 1. Features come from ResNet-18s that were trained on the players in this very run
+(features18.py): on their noisy labels; cross-fitted; and on true labels, the upper bound. Players, clean reference
+images and unseen ones are disjoint. K = 5. Parts:
+
+- "exact": nearest-neighbour values, soft utility, for Shapley, the paper's Delta and leave-one-out, on 100, 1,000 and
+  all reference images, and on none (each image by the others, wrong labels included); and the vote on 100 and 1,000.
+- "improved", "published": networks that learn values on 1,000 references, by regression (soft utility) and in the
+  paper's form (vote), each for `--seconds`; held against exact values of their utility, and asked for unseen images.
+- "scores": loss of the network trained on the noisy labels; for cross-fitted features cleanlab's self-confidence;
+  Data-OOB (100 trees); a random order.
+- "gradient", "tmc", "beta": G-, TMC- and Beta-Shapley(16, 1) of a logistic regression on 32 principal components of
+  the features, for 1,000 references. G-Shapley makes eight passes. The others have 24,000 fits, about one for every
+  player: too few to tell anything, so these are spent on a sample of 2,000 players and judged by them.
+
+Every part of every task is kept in `--work` once it is done, so that a run that was cut short goes on; calls with other
+parts, on other machines, join theirs. "exact", "improved" and
+"published" want a GPU, and leave reduced features (`points/`) for the
+others, which want cores and cleanlab:
+
+    python benchmarks/noisy_labels.py --data svhn_jpeg95.npz fashion_mnist.npz --device cuda --no-join
+    python benchmarks/noisy_labels.py --parts scores gradient tmc beta
+    python benchmarks/noisy_labels.py --parts
+    python benchmarks/noisy_labels.py --smoke --out build --figures build
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+import fwshapley as fw
+from features18 import KINDS, NOISES, SMOKE_WIDTH, WIDTH, Features, Kind, Points, Sizes, Trainer, draw_sample
+from fwshapley.games.neighbours import Utility
+from fwshapley.plots import COLOURS, new_figure
+from fwshapley.valuation import detection_curve, measure_detection
+from fwshapley.valuation.learned.knowledge import Likeness
+from fwshapley.valuation.methods import Method
+from label_scores import out_of_bag, self_confidence
+from measure import summarise, timed
+from pieces import keep_piece, origin, read_piece
+from record import record
+
+SEEDS = (0, 1, 2)
+K, CLASSES = 5, 10
+POINTS = Sizes(20_000, 5_000, 5_000)
+SMOKE_POINTS = Sizes(160, 120, 60)
+REFERENCES = (100, 1_000)
+USUAL = REFERENCES[-1]
+STEPS, SECONDS, TREES, PASSES = 600, 12, 100, 8
+RETRAINED, FITS = 2_000, 24_000
+WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.LeaveOneOut())
+FEW_WEIGHTS = (fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.LeaveOneOut())
+"""For all reference sizes but the usual one."""
+
+PAPER_NOISE = next(iter(NOISES))
+TITLES = {"svhn": "SVHN", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "digits": "digits"}
+SCORED = KINDS[:2]
+"""Features that all methods are asked for; those of clean labels are only a bound."""
+
+CURVE = tuple(share / 40 for share in range(21))
+"""Shares inspected, of a curve: up to a half."""
+
+Row = dict[str, Any]
+Found = dict[str, Row]
+
+
+class Job(NamedTuple):
+    """One part of one task."""
+
+    noise: str
+    seed: int
+    dataset: str
+    kind: Kind
+    part: str
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return f"{self.task}, {self.part}"
+
+    @property
+    def task(self) -> str:
+        """Of the file of its points."""
+        return f"{self.dataset}, {self.noise}, {self.seed}, {self.kind}"
+
+
+def main() -> None:
+    """Train, value, judge, print, draw, record."""
+    arguments = parse()
+    if arguments.draw:
+        results = json.loads((arguments.out / "noisy_labels.json").read_text())["results"]
+        draw(results["curves"]).savefig(arguments.figures / "noisy_labels.png")
+        return
+    wanted = [job for job in plan(arguments.seeds, list(arguments.data)) if is_wanted(job, arguments)]
+    for _, jobs in itertools.groupby(wanted, key=lambda job: job.task):
+        run(list(jobs), arguments)
+    if arguments.no_join:
+        return
+    results = join(arguments)
+    started = time.perf_counter() - results["seconds"]
+    packages = ["cleanlab", "scikit-learn"]
+    record("noisy_labels", results, out=arguments.out, seeds=results["seeds"], started=started, packages=packages)
+    if results["curves"]:  # there are none before the paper's noise was run
+        draw(results["curves"]).savefig(arguments.figures / "noisy_labels.png")
+
+
+def parse() -> argparse.Namespace:
+    """Arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "--data", type=Path, nargs="+", default=[], help="svhn, fashion_mnist, cifar10: files or folders"
+    )
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--parts", nargs="*", choices=list(PARTS), help="those to do now; none at all only joins")
+    parser.add_argument("--noises", nargs="+", choices=list(NOISES), default=list(NOISES))
+    parser.add_argument("--features", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--points", type=int, default=POINTS.players, help="players")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of training a ResNet-18")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="that a network has to learn values")
+    parser.add_argument("--jobs", type=int, default=-1, help="processes that fit models and trees")
+    parser.add_argument("--work", type=Path, default=Path("build/noisy_labels"), help="folder to keep parts in")
+    parser.add_argument("--no-join", action="store_true", help="only keep the parts, to be joined by another call")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--smoke", action="store_true", help="scikit-learn's digits, and networks that know little")
+    arguments = parser.parse_args()
+    arguments.data = {name_of(path, parser): path for path in arguments.data}
+    arguments.sizes, arguments.budget = POINTS._replace(players=arguments.points), fw.Budget(seconds=arguments.seconds)
+    arguments.trees, arguments.passes, arguments.retrained, arguments.fits = TREES, PASSES, RETRAINED, FITS
+    arguments.width = WIDTH
+    if arguments.parts is None:
+        on_gpu = arguments.device != "cpu"
+        arguments.parts = [part for part in PARTS if arguments.smoke or (part in NEED_ALL) == on_gpu]
+    if arguments.smoke:
+        arguments.data, arguments.seeds, arguments.noises = {"digits": None}, [0], [PAPER_NOISE]
+        arguments.work, arguments.sizes, arguments.jobs = arguments.out / "noisy_labels", SMOKE_POINTS, 1
+        arguments.features, arguments.parts = KINDS[:2], [part for part in arguments.parts if part != "tmc"]
+        arguments.steps, arguments.budget, arguments.width = 8, fw.Budget(steps=2), SMOKE_WIDTH
+        arguments.trees, arguments.passes, arguments.retrained, arguments.fits = 3, 8, 90, 800
+    return arguments
+
+
+def name_of(path: Path, parser: argparse.ArgumentParser) -> str:
+    """Which data set a path holds."""
+    found = [name for name in TITLES if path.stem.startswith(name)]
+    if not found:
+        parser.error(f"{path} is none of {', '.join(TITLES)} by its name")
+    return found[0]
+
+
+def plan(seeds: Sequence[int], datasets: Sequence[str]) -> Iterator[Job]:
+    """All that a whole run does, the most important first: the paper's noise, one seed of every data set."""
+    for noise, seed, dataset, kind in itertools.product(NOISES, seeds, datasets or list(TITLES)[:2], KINDS):
+        for part in PARTS:
+            everywhere = part == "exact" or (part == "scores" and kind in SCORED)
+            learned = part in ("improved", "published") and kind in SCORED
+            retrained = part in ("gradient", "tmc", "beta") and kind == "noisy labels"
+            if everywhere or (noise == PAPER_NOISE and (learned or retrained)):
+                yield Job(noise, seed, dataset, kind, part)
+
+
+def is_wanted(job: Job, arguments: argparse.Namespace) -> bool:
+    """Whether a job is to be done in this call, and has not been done."""
+    chosen = job.part in arguments.parts and job.noise in arguments.noises and job.kind in arguments.features
+    return chosen and not (arguments.work / f"{job.name}.json").exists()
+
+
+def run(jobs: Sequence[Job], arguments: argparse.Namespace) -> None:
+    """Do parts of one task, and keep what each found in a file of its own."""
+    path = arguments.work / "points" / f"{jobs[0].task}.safetensors"
+    whole, few = None, Points.load(path) if path.exists() else None
+    if few is None or any(job.part in NEED_ALL for job in jobs):
+        if jobs[0].dataset not in arguments.data:
+            print(f"left out: {jobs[0].task}, for want of features; make them with --data", flush=True)
+            return
+        whole, seconds = timed(partial(make_points, jobs[0], arguments))
+        few = whole.reduced()
+        if jobs[0].kind in SCORED:
+            few.save(path)
+        print(f"features: {jobs[0].task}, {seconds:.1f} s, accuracy {float(whole.accuracy):.3f}", flush=True)
+    for job in jobs:
+        points = whole if whole is not None and job.part in NEED_ALL else few
+        found, seconds = timed(partial(PARTS[job.part], points, job, arguments))
+        keep_piece(
+            arguments.work / f"{job.name}.json",
+            {"found": found, "accuracy": float(few.accuracy), "seconds": seconds, "settings": settings_of(arguments)},
+        )
+        best = max(found, key=lambda method: found[method]["auroc"])
+        print(f"done: {job.name}, {seconds:.1f} s, {best} {found[best]['auroc']:.3f}", flush=True)
+
+
+def make_points(job: Job, arguments: argparse.Namespace) -> Points:
+    """Features of a task; networks that are missing are trained."""
+    images = sample(job.dataset, arguments.data[job.dataset], arguments.sizes, job.seed, arguments.device)
+    features = Features(
+        images, partial(trainer, arguments.width, arguments.device), folder=arguments.work / "networks",
+        name=f"{job.dataset}, {job.seed}", steps=arguments.steps, seed=job.seed,
+    )  # fmt: skip
+    return features.points(job.noise, job.kind)
+
+
+@lru_cache(maxsize=1)
+def sample(name: str, path: Path | None, sizes: Sizes, seed: int, device: str) -> Any:  # noqa: ANN401 - lru_cache hides it
+    """Images of a data set and seed, until others are asked for."""
+    return draw_sample(name, path, sizes, seed, torch.device(device))
+
+
+@lru_cache(maxsize=1)
+def trainer(width: int, device: str) -> Trainer:
+    """One trainer for all networks."""
+    return Trainer(CLASSES, width, torch.device(device))
+
+
+def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What pieces that are joined must have in common."""
+    return {
+        "k": K, "points": list(arguments.sizes), "steps": arguments.steps, "seconds": arguments.budget.seconds,
+        "trees": arguments.trees, "passes": arguments.passes, "retrained": arguments.retrained, "fits": arguments.fits,
+    }  # fmt: skip
+
+
+def score(values: Tensor | NDArray[Any], wrong: Tensor, seconds: float) -> Row:
+    """How well low values find wrong labels, and how long they took."""
+    curve = detection_curve(values, wrong)
+    found = [round(float(curve[round(share * len(wrong))]), 4) for share in CURVE]
+    return {**asdict(measure_detection(values, wrong)), "seconds": seconds, "curve": found}
+
+
+def exact(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
+    """Nearest-neighbour values, by weighting and reference."""
+    del job
+    found: Found = {}
+    everything = len(points.y_reference)
+    for references in (*REFERENCES, everything, 0):
+        weights = WEIGHTS if references == USUAL else FEW_WEIGHTS
+        values, seconds = neighbours(points, references, weights, "soft", arguments.device)
+        for each, row in zip(weights, values, strict=True):
+            found[f"{each}, {reference_name(references)}"] = score(row, points.wrong, seconds)
+    for references in REFERENCES:
+        values, seconds = neighbours(points, references, FEW_WEIGHTS[:2], "vote", arguments.device)
+        for each, row in zip(FEW_WEIGHTS, values, strict=False):
+            found[f"{each}, vote, {reference_name(references)}"] = score(row, points.wrong, seconds)
+    return found
+
+
+def neighbours(
+    points: Points, references: int, weights: Sequence[fw.Semivalue], utility: Utility, device: str
+) -> tuple[Tensor, float]:
+    """Exact values of the players, and the seconds that all weightings took."""
+    valuator = fw.KNNValuator(K, weights=list(weights), utility=utility, device=device, progress=False)
+    fitted, seconds = timed(
+        partial(valuator.fit, points.x, points.y, first(points, references) if references else None)
+    )
+    return fitted.values_, seconds
+
+
+def first(points: Points, references: int) -> tuple[Tensor, Tensor]:
+    """Return some reference images: they are in random order."""
+    return points.x_reference[:references], points.y_reference[:references]
+
+
+def reference_name(references: int) -> str:
+    """How a row names its reference."""
+    return f"{references:,} references" if references else "no reference"
+
+
+def improved(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
+    """Values learnt by regression, of players and of unseen images; the latter also by the exact index."""
+    weights = list(FEW_WEIGHTS[:2])
+    valuator = fw.AmortizedValuator(
+        weights, k=K, budget=arguments.budget, seed=job.seed, device=arguments.device, progress=False
+    )
+    found = learn(valuator, points, weights, "soft", arguments)
+    index = fw.KNNValuator(K, device=arguments.device, progress=False).fit(points.x, points.y, first(points, USUAL))
+    index.value(points.x_unseen, points.y_unseen)
+    values, seconds = timed(partial(index.value, points.x_unseen, points.y_unseen))
+    return found | {"Shapley, unseen": score(values.values, points.wrong_unseen, seconds)}
+
+
+def published(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
+    """Values learnt as in the paper, of players and of unseen images."""
+    valuator = fw.AmortizedValuator(
+        fw.Shapley(), utility="vote", k=K, method="published", budget=arguments.budget, seed=job.seed,
+        device=arguments.device, progress=False,
+    )  # fmt: skip
+    return learn(valuator, points, [fw.Shapley()], "vote", arguments)
+
+
+def learn(
+    valuator: fw.AmortizedValuator,
+    points: Points,
+    weights: Sequence[fw.Semivalue],
+    utility: Utility,
+    arguments: argparse.Namespace,
+) -> Found:
+    """Judge learned values, and say how they agree with exact ones of the same utility."""
+    truth, _ = neighbours(points, USUAL, weights, utility, arguments.device)
+    _, seconds = timed(partial(valuator.fit, points.x, points.y, first(points, USUAL)))
+    valuator.value(points.x_unseen, points.y_unseen)
+    unseen, query = timed(partial(valuator.value, points.x_unseen, points.y_unseen))
+    found: Found = {}
+    rows = zip(weights, truth, valuator.values_.reshape(len(weights), -1), strict=True)
+    for each, right, ours in rows:
+        name = f"learned, {'published' if utility == 'vote' else 'improved'}, {each}"
+        likeness = Likeness.between(ours, right)
+        found[name] = score(ours, points.wrong, seconds) | {"spearman": finite(likeness.spearman)}
+    values = unseen.values.reshape(len(weights), -1)
+    for each, ours in zip(weights, values, strict=True):
+        name = f"learned, {'published' if utility == 'vote' else 'improved'}, {each}, unseen"
+        found[name] = score(ours, points.wrong_unseen, query)
+    return found
+
+
+def finite(number: float) -> float:
+    """Return a number that JSON holds: a correlation with values that are all equal is none."""
+    return number if math.isfinite(number) else 0.0
+
+
+def scores(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
+    """Scores that are no data values: what the networks say of the labels, Data-OOB, and chance."""
+    x, y = points.x.numpy(), points.y.numpy()
+    found: Found = {}
+    if job.kind == "cross-fitted":
+        said = points.log_probabilities.double().softmax(1).numpy()
+        confident, seconds = timed(partial(self_confidence, y, said))
+        found["self-confidence (cleanlab)"] = score(confident, points.wrong, seconds)
+    else:
+        own = points.log_probabilities.gather(1, points.y[:, None])[:, 0]
+        found["model loss"] = score(own, points.wrong, 0.0)
+    bagged, seconds = timed(partial(out_of_bag, x, y, arguments.trees, job.seed, jobs=arguments.jobs))
+    found["Data-OOB"] = score(bagged, points.wrong, seconds)
+    chance = np.random.default_rng((job.seed, len(y))).random(len(y))
+    return found | {"random order": score(chance, points.wrong, 0.0)}
+
+
+def retrain(method: Method, points: Points, job: Job, arguments: argparse.Namespace) -> Found:
+    """Values of a logistic regression that is trained again and again, or met by one point after the other."""
+    name = {"gradient": "G-Shapley", "tmc": "TMC-Shapley", "beta": "Beta-Shapley"}[method]
+    passes = method == "gradient"
+    some = slice(None) if passes else slice(arguments.retrained)
+    valuator = fw.RetrainingValuator(
+        None if passes else LogisticRegression(max_iter=100, tol=1e-2), method=method,
+        budget=arguments.passes if passes else arguments.fits, seed=job.seed, n_jobs=arguments.jobs,
+        progress=False,
+    )  # fmt: skip
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        fitted, seconds = timed(partial(valuator.fit, points.x[some], points.y[some], first(points, USUAL)))
+    return {name: score(fitted.values_, points.wrong[some], seconds)}
+
+
+PARTS: Mapping[str, Callable[[Points, Job, argparse.Namespace], Found]] = {
+    "exact": exact,
+    "improved": improved,
+    "published": published,
+    "scores": scores,
+    "gradient": partial(retrain, "gradient"),
+    "tmc": partial(retrain, "tmc"),
+    "beta": partial(retrain, "beta"),
+}
+NEED_ALL = ("exact", "improved", "published")
+"""Parts that need all features, and a GPU if they are to be quick."""
+
+
+def join(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Join all pieces there are, whenever and wherever they were made, and say which are missing."""
+    known = ["digits"] if arguments.smoke else [name for name in TITLES if name != "digits"]
+    found = {
+        job: read_piece(arguments.work / f"{job.name}.json") for job in plan(sorted({*SEEDS, *arguments.seeds}), known)
+    }
+    kept = {job: piece for job, piece in found.items() if piece is not None}
+    if not kept:
+        raise SystemExit(f"nothing is kept in {arguments.work}: do some parts first")
+    settings = [piece["settings"] for piece in kept.values()]
+    differing = [name for name in settings[0] if any(each[name] != settings[0][name] for each in settings)]
+    if differing:
+        raise SystemExit(f"pieces in {arguments.work} were made with other settings: {', '.join(differing)}")
+    datasets = {*known[:2], *(job.dataset for job in kept)}  # the third is a bonus
+    return {
+        "tables": tables(kept),
+        "curves": curves(kept),
+        "settings": settings[0],
+        "seeds": sorted({job.seed for job in kept}),
+        "missing": [job._asdict() for job, piece in found.items() if piece is None and job.dataset in datasets],
+        "machines": machines(kept),
+        "seconds": sum(piece["seconds"] for piece in kept.values()),
+    }
+
+
+def tables(kept: Mapping[Job, Any]) -> dict[str, Any]:
+    """Mean and spread over seeds, by data set, noise, features and method."""
+    found: dict[str, Any] = {}
+    for job in kept:
+        here = found.setdefault(job.dataset, {}).setdefault(job.noise, {}).setdefault(job.kind, {})
+        if job.part in here.get("runs", {}):
+            continue
+        pieces = [piece for other, piece in kept.items() if other._replace(seed=job.seed) == job]
+        rows = [{name: without_curve(row) for name, row in piece["found"].items()} for piece in pieces]
+        here.setdefault("methods", {}).update(summarise(rows))
+        here.setdefault("runs", {})[job.part] = len(pieces)
+        if job.part == "exact":
+            here["accuracy"] = summarise([piece["accuracy"] for piece in pieces])
+    return found
+
+
+def without_curve(row: Row) -> Row:
+    """Return the figures of a row that go into a table."""
+    return {key: value for key, value in row.items() if key != "curve"}
+
+
+def curves(kept: Mapping[Job, Any]) -> dict[str, dict[str, list[float]]]:
+    """Mean detection curves under the paper's noise, by data set and method; the features are those of the paper."""
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for job, piece in kept.items():
+        if job.noise == PAPER_NOISE:
+            for method, row in piece["found"].items():
+                name = f"{method}, {job.kind}"
+                if name in DRAWN:
+                    found.setdefault(job.dataset, {}).setdefault(name, []).append(row["curve"])
+    return {
+        dataset: {name: np.mean(rows[name], axis=0).round(4).tolist() for name in DRAWN if name in rows}
+        for dataset, rows in found.items()
+    }
+
+
+DRAWN = {
+    f"Shapley, {reference_name(USUAL)}, noisy labels": "exact Shapley",
+    f"Beta(16, 1), {reference_name(USUAL)}, noisy labels": "exact Beta(16, 1)",
+    f"leave-one-out, {reference_name(USUAL)}, noisy labels": "leave-one-out",
+    "learned, improved, Shapley, noisy labels": "learned, improved",
+    "learned, published, Shapley, noisy labels": "learned, published",
+    "G-Shapley, noisy labels": "G-Shapley",
+    "model loss, noisy labels": "model loss",
+    "self-confidence (cleanlab), cross-fitted": "self-confidence, cross-fitted",
+    "random order, noisy labels": "random order",
+}
+"""Curves that are drawn, and what the figure calls them."""
+
+
+def machines(kept: Mapping[Job, Any]) -> dict[str, list[str]]:
+    """Where and with what each part was done."""
+    found: dict[str, dict[str, None]] = {}
+    for job, piece in kept.items():
+        found.setdefault(job.part, {})[origin(piece)] = None
+    return {part: list(several) for part, several in found.items()}
+
+
+def draw(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Share of the wrong labels found against the share of images inspected, a panel for each data set."""
+    figure = new_figure(width=3.6 * len(found) + 2, height=3.6)
+    colours = dict(zip(DRAWN, COLOURS, strict=False))
+    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    for axes, (dataset, rows) in zip(panels, found.items(), strict=True):
+        for name, curve in rows.items():
+            chance = name.startswith("random")
+            colour, style = ("grey", ":") if chance else (colours[name], "--" if "learned" in name else "-")
+            shares = [100 * share for share in CURVE]
+            axes.plot(shares, [100 * each for each in curve], style, color=colour, label=DRAWN[name])
+        axes.set_title(TITLES[dataset], fontsize="medium")
+        axes.set_xlabel("images inspected, %")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(visible=True, alpha=0.25)
+    panels[0].set_ylabel("wrong labels found, %")
+    most = max(panels, key=lambda axes: len(axes.get_lines()))
+    figure.legend(*most.get_legend_handles_labels(), frameon=False, fontsize="small", loc="outside right center")
+    return figure
+
+
+if __name__ == "__main__":
+    main()

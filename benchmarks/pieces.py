@@ -1,0 +1,38 @@
+"""Results in small files of their own: a run that was cut short goes on, and those of several machines are joined."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fwshapley.files import written_whole
+from record import machine
+
+PACKAGES = ("torch", "scikit-learn")
+
+
+def keep_piece(path: Path, piece: Mapping[str, Any]) -> None:
+    """Write what was found, whole or not at all, with where and with what it was."""
+    versions = {"python": platform.python_version()} | {each: version(each) for each in PACKAGES}
+    text = json.dumps({**piece, "machine": machine(), "versions": versions}, allow_nan=False)
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def read_piece(path: Path) -> dict[str, Any] | None:
+    """Return what was kept, if anything was."""
+    if not path.exists():
+        return None
+    piece: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return piece
+
+
+def origin(piece: Mapping[str, Any]) -> str:
+    """Where and with what a piece was made, in words."""
+    where = piece["machine"]
+    name = where["gpu"] or f"{where['cores']} cores of {where['processor']}"
+    return f"{name}; {', '.join(f'{package} {number}' for package, number in piece['versions'].items())}"

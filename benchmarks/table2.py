@@ -1,0 +1,329 @@
+"""What data values of SVHN's whole test set cost, by each method on one machine: the paper's Table 2 again.
+
+The 26,032 test images are valued by 5,000 training images, on 512 features of a ResNet-18 that is trained in this run
+(features18.py); without `--data`, on points around ten class centres, which take as long but for TMC-Shapley, whose
+walks end the sooner the better the features are. K = 5. In parts:
+
+- "features": of the test images, by the ResNet-18. All methods need them; no other row includes them.
+- "exact": nearest-neighbour values; also in what seems to be the paper's reading, all 73,257 training images valued by
+  the whole test set.
+- "learned": a network as published (vote) and improved (regression, soft utility), `--seconds` of learning each, and
+  what it takes to value the test images then.
+- "gradient", "tmc", "beta": G-, TMC- and Beta-Shapley(16, 1) of a logistic regression, on the CPU. They cannot be run
+  to the end: each is timed for about `--seconds` and extrapolated, and marked so, to one contribution of every image
+  (on average, for TMC-Shapley, whose walks are cut short). Values of any use take many times that.
+
+    python benchmarks/table2.py --data svhn_jpeg95.npz --device cuda
+    python benchmarks/table2.py --smoke --out build --figures build
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from safetensors.torch import load_file
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+import fwshapley as fw
+from features18 import SMOKE_WIDTH, WIDTH, Sizes, Trainer, draw_sample, keep
+from fwshapley.games.retraining import RetrainingGame
+from fwshapley.plots import COLOURS, new_figure
+from fwshapley.valuation.gradient import LinearSoftmax, Passes, accuracy
+from fwshapley.valuation.learned.amortized import Method
+from fwshapley.valuation.methods import USUAL_TRUNCATION
+from fwshapley.valuation.rounds import STEADY
+from measure import timed
+from pieces import keep_piece, origin, read_piece
+from record import record
+
+K, CLASSES, COLUMNS = 5, 10, 512
+TRAIN, TEST = 73_257, 26_032
+REFERENCES, TAUGHT, STEPS, SECONDS = 5_000, 20_000, 600, 20.0
+SMOKE_SHRINKS = 200
+ALL_WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
+PAPER_MINUTES = {
+    "KNN-Shapley, all training images": "456",
+    "KNN leave-one-out, all training images": "145",
+    "G-Shapley": "734",
+    "TMC-Shapley": "> 800",
+    "Beta-Shapley": "> 800",
+    "learned, published": "1.3 + 30",
+}
+"""Of the paper, on a GTX 1080; a learned network's time to learn comes second."""
+
+Row = dict[str, Any]
+
+
+class Points(NamedTuple):
+    """Features and labels of the test images, of the training images, and the seconds that the former's took."""
+
+    x: Float[Tensor, "test features"]
+    y: Int[Tensor, " test"]
+    x_train: Float[Tensor, "train features"]
+    y_train: Int[Tensor, " train"]
+    seconds: Float[Tensor, ""]
+
+    def reference(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return some training images, which come in random order."""
+        return self.x_train[:count], self.y_train[:count]
+
+
+def main() -> None:
+    """Time, print, draw, record."""
+    arguments = parse()
+    if arguments.draw:
+        results = json.loads((arguments.out / "table2.json").read_text())["results"]
+        draw(results["rows"]).savefig(arguments.figures / "table2.png")
+        return
+    for part in arguments.parts:
+        if not (arguments.work / f"{part}.json").exists():
+            run(part, arguments)
+    if arguments.no_join:
+        return
+    results = join(arguments.work)
+    started = time.perf_counter() - results["seconds"]
+    record("table2", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["scikit-learn"])
+    draw(results["rows"]).savefig(arguments.figures / "table2.png")
+
+
+def parse() -> argparse.Namespace:
+    """Arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, help="SVHN: a folder or an npz file; without, points are made up")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(PARTS), help="none at all only joins")
+    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of images, networks and draws")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="to learn, and to time what is extrapolated")
+    parser.add_argument("--work", type=Path, default=Path("build/table2"), help="folder to keep parts in")
+    parser.add_argument("--no-join", action="store_true", help="only keep the parts, to be joined by another call")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--smoke", action="store_true", help="a two-hundredth of the images, made up")
+    arguments = parser.parse_args()
+    arguments.train, arguments.test, arguments.references = TRAIN, TEST, REFERENCES
+    arguments.budget = fw.Budget(seconds=arguments.seconds)
+    if arguments.smoke:
+        arguments.data, arguments.work, arguments.seconds = None, arguments.out / "table2", 0.3
+        arguments.train, arguments.test, arguments.references = (
+            each // SMOKE_SHRINKS for each in (TRAIN, TEST, 2 * REFERENCES)
+        )
+        arguments.budget = fw.Budget(steps=2)
+    return arguments
+
+
+def run(part: str, arguments: argparse.Namespace) -> None:
+    """Time a part and keep its rows in a file, with where they were measured."""
+    points = prepare(arguments)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        rows, seconds = timed(lambda: list(PARTS[part](points, arguments)))
+    sizes = {"points": arguments.test, "references": arguments.references}
+    rows = [sizes | {"extrapolated": ""} | row for row in rows]
+    source = "made up" if arguments.data is None else "ResNet-18 on SVHN"
+    keep_piece(arguments.work / f"{part}.json", {"rows": rows, "seconds": seconds, "features": source})
+    for row in rows:
+        print(f"{row['method']}: {row['seconds']:.3g} s{', extrapolated' * bool(row['extrapolated'])}", flush=True)
+
+
+def prepare(arguments: argparse.Namespace) -> Points:
+    """Make features and labels, or read those that an earlier call left."""
+    path = arguments.work / "points.safetensors"
+    if not path.exists():
+        make = partial(made_up, arguments) if arguments.data is None else partial(from_images, arguments)
+        made, seconds = timed(make)
+        keep(made._asdict(), path)
+        print(f"points: {seconds:.1f} s", flush=True)
+    return Points(**load_file(path))
+
+
+def from_images(arguments: argparse.Namespace) -> Points:
+    """Features of all images, by a network trained on some of those to train on."""
+    (seed,), device = arguments.seeds, torch.device(arguments.device)
+    sample = draw_sample("svhn", arguments.data, Sizes(arguments.train, 0, arguments.test), seed, device)
+    trainer = Trainer(CLASSES, WIDTH, device)
+    taught = torch.arange(TAUGHT)
+    trainer.train(sample, taught, sample.y[taught], steps=STEPS, seed=seed)
+    n = sample.sizes.players
+    trainer.look(sample.x[n:][:1000])
+    said, seconds = timed(partial(trainer.look, sample.x[n:]))
+    x_train = trainer.look(sample.x[:n]).features
+    return Points(said.features, sample.y[n:], x_train, sample.y[:n], torch.tensor(seconds))
+
+
+def made_up(arguments: argparse.Namespace) -> Points:
+    """Return points around ten class centres; features of images are timed on random pixels."""
+    (seed,), n = arguments.seeds, arguments.train
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(0, CLASSES, (n + arguments.test,), generator=generator)
+    centres = torch.randn(CLASSES, COLUMNS, generator=generator)
+    x = centres[y] / 4 + torch.randn(len(y), COLUMNS, generator=generator)
+    trainer = Trainer(CLASSES, SMOKE_WIDTH if arguments.smoke else WIDTH, torch.device(arguments.device))
+    pixels = torch.randn(arguments.test, 3, 32, 32, generator=generator).to(arguments.device)
+    _, seconds = timed(partial(trainer.look, pixels.contiguous(memory_format=torch.channels_last)))
+    return Points(x[n:], y[n:], x[:n], y[:n], torch.tensor(seconds))
+
+
+def features(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
+    """How long the features of the test images took."""
+    del arguments
+    yield {"method": "features by the ResNet-18", "references": 0, "seconds": float(points.seconds)}
+
+
+def exact(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
+    """Nearest-neighbour values: of the test images, then of the training images by the whole test set."""
+    several: dict[str, fw.Semivalue | list[fw.Semivalue]] = {
+        "KNN-Shapley": fw.Shapley(),
+        "KNN Beta(16, 1)": fw.Beta(alpha=16, beta=1),
+        f"KNN, {len(ALL_WEIGHTS)} weightings at once": list(ALL_WEIGHTS),
+        "KNN leave-one-out": fw.LeaveOneOut(),
+    }
+    valuator = partial(fw.KNNValuator, K, device=arguments.device, progress=False)
+    tests, reference = (points.x, points.y), points.reference(arguments.references)
+    valuator(weights=fw.Shapley()).fit(*tests, reference)  # the first call of all loads libraries
+    for name, weights in several.items():
+        yield {"method": name, "seconds": timed(partial(valuator(weights=weights).fit, *tests, reference))[1]}
+    for name in ("KNN-Shapley", "KNN leave-one-out"):
+        fit = partial(valuator(weights=several[name]).fit, points.x_train, points.y_train, tests)
+        sizes = {"points": arguments.train, "references": arguments.test}
+        yield {"method": f"{name}, all training images", "seconds": timed(fit)[1]} | sizes
+
+
+def learned(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
+    """Networks: the time to learn, and the time to value the test images then."""
+    (seed,) = arguments.seeds
+    ways: tuple[tuple[str, Method], ...] = (("published", "published"), ("improved", "regression"))
+    for name, method in ways:
+        valuator = fw.AmortizedValuator(
+            fw.Shapley(), utility="vote" if method == "published" else "soft", k=K, method=method, seed=seed,
+            budget=arguments.budget, device=arguments.device, progress=False,
+        )  # fmt: skip
+        _, learning = timed(partial(valuator.fit, points.x, points.y, points.reference(arguments.references)))
+        valuator.value(points.x[:100], points.y[:100])
+        _, seconds = timed(partial(valuator.value, points.x, points.y))
+        yield {"method": f"learned, {name}", "seconds": seconds, "learning": learning}
+
+
+def gradient(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
+    """G-Shapley: part of a pass, and from that a pass."""
+    (seed,), steps = arguments.seeds, 10
+    x_reference, y_reference = points.reference(arguments.references)
+    module, columns = LinearSoftmax(points.x, CLASSES), points.x.double()
+
+    def go(steps: int) -> float:
+        some = Passes(
+            module=module, score=accuracy, x=columns[:steps], y=points.y[:steps], x_reference=x_reference.double(),
+            y_reference=y_reference, learning_rate=0.01, seed=seed,
+        )  # fmt: skip
+        return timed(partial(some.draw, 0))[1]
+
+    enough = round(steps * arguments.seconds / go(steps))
+    steps = min(max(enough, steps), len(points.y))
+    seconds = go(steps)
+    whole = "" if steps == len(points.y) else f"{steps:,} of {len(points.y):,} steps of one pass"
+    yield {"method": "G-Shapley", "seconds": seconds * len(points.y) / steps, "extrapolated": whole}
+
+
+def tmc(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
+    """TMC-Shapley: a walk, cut short as usual or by the clock, and from that as many as meet every point once."""
+    game, n = logistic(points, arguments), len(points.y)
+    everyone = worth(game, np.arange(n))
+    order = np.random.default_rng(arguments.seeds[0]).permutation(n)
+    began, fits, steady = time.perf_counter(), 0, 0
+    while steady < STEADY and fits < n and time.perf_counter() - began < arguments.seconds:
+        fits += 1
+        near = abs(everyone - worth(game, order[:fits])) < USUAL_TRUNCATION * abs(everyone - game.nobody)
+        steady = steady + 1 if near else 0
+    how = "cut short as usual" if steady == STEADY else "not at its end, where fits are dearer"
+    seconds = (time.perf_counter() - began) * n / fits
+    yield {"method": "TMC-Shapley", "seconds": seconds, "extrapolated": f"one walk of {fits:,} fits, {how}"}
+
+
+def beta(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
+    """Beta-Shapley(16, 1): fits to coalitions whose sizes follow its law, and from them one for every point."""
+    game, n = logistic(points, arguments), len(points.y)
+    generator = np.random.default_rng(arguments.seeds[0])
+    law = fw.Beta(alpha=16, beta=1).join_law(n).numpy()
+    began, fits = time.perf_counter(), 0
+    while not fits or (time.perf_counter() - began < arguments.seconds and fits < n):
+        size = int(generator.choice(n, p=law / law.sum()))
+        worth(game, generator.permutation(n)[: size + 1])
+        fits += 1
+    seconds = (time.perf_counter() - began) * n / fits
+    yield {"method": "Beta-Shapley", "seconds": seconds, "extrapolated": f"{fits:,} of {n:,} fits"}
+
+
+def logistic(points: Points, arguments: argparse.Namespace) -> RetrainingGame:
+    """Return the game of a logistic regression that is fitted again and again, on one core."""
+    utility = fw.RetrainingUtility(LogisticRegression(max_iter=100, tol=1e-2))
+    return utility.on(points.x, points.y, *points.reference(arguments.references))
+
+
+def worth(game: RetrainingGame, members: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+    """Worth of a coalition: a fit."""
+    coalition = torch.zeros(1, game.n_players, dtype=torch.bool)
+    coalition[0, torch.from_numpy(members)] = True
+    return float(game(coalition)[0])
+
+
+PARTS: Mapping[str, Callable[[Points, argparse.Namespace], Iterator[Row]]] = {
+    "features": features,
+    "exact": exact,
+    "learned": learned,
+    "gradient": gradient,
+    "tmc": tmc,
+    "beta": beta,
+}
+
+
+def join(work: Path) -> dict[str, Any]:
+    """Join the parts there are; times of two machines do not belong into one table."""
+    found = {part: read_piece(work / f"{part}.json") for part in PARTS}
+    kept = {part: piece for part, piece in found.items() if piece is not None}
+    if not kept:
+        raise SystemExit(f"nothing is kept in {work}: do some parts first")
+    pieces = list(kept.values())
+    for what in ("machine", "versions", "features"):
+        if any(piece[what] != pieces[0][what] for piece in pieces):
+            raise SystemExit(f"parts in {work} differ in their {what}: do all on one machine, with the same --data")
+    return {
+        "rows": [row for piece in pieces for row in piece["rows"]],
+        "features": pieces[0]["features"],
+        "machine": origin(pieces[0]),
+        "k": K,
+        "paper minutes": PAPER_MINUTES,
+        "missing": [part for part in PARTS if part not in kept],
+        "seconds": sum(piece["seconds"] for piece in pieces),
+    }
+
+
+def draw(rows: list[Row]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Seconds of each method on a log scale; hatched where extrapolated, pale what a network needs to learn."""
+    figure = new_figure(width=7, height=0.42 * len(rows) + 0.8)
+    axes = figure.subplots()
+    for place, row in enumerate(reversed(rows)):
+        hatch = "//" if row["extrapolated"] else None
+        if "learning" in row:
+            axes.barh(place, row["seconds"] + row["learning"], color=COLOURS[0], alpha=0.35)
+        axes.barh(place, row["seconds"], color=COLOURS[0], hatch=hatch, edgecolor="white")
+    axes.set_yticks(range(len(rows)), [row["method"] for row in reversed(rows)], fontsize="small")
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds; hatched: extrapolated; pale: with learning")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, axis="x", alpha=0.25)
+    return figure
+
+
+if __name__ == "__main__":
+    main()
