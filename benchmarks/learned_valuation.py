@@ -132,7 +132,7 @@ def run(job: tuple[str, int], arguments: argparse.Namespace) -> None:
         torch.set_num_threads(1)
     print("begun:", part, seed, flush=True)
     began = time.perf_counter()
-    found = compare(part, seed, arguments) if part in SIZES else {"study": study_fits, **ONCE}[part](seed, arguments)
+    found = compare(part, seed, arguments) if part in SIZES else OTHERS[part](seed, arguments)
     kept = {"found": found, "machine": machine(), "seconds": time.perf_counter() - began}
     print("done:", part, seed, f"{kept['seconds']:.0f} s", flush=True)
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -147,13 +147,13 @@ def gather(arguments: argparse.Namespace) -> dict[str, Any]:
         for part, seed in itertools.product((*RUNS, *ONCE), arguments.seeds)
         if (path := arguments.work / f"{part}, {seed}.json").exists()
     }
-    results: dict[str, Any] = {"tasks": {}, "settings": {"k": K, "batch": BATCH, "queries": QUERIES}}
+    results: dict[str, Any] = {"tasks": {}, "study": {}, "settings": {"k": K, "batch": BATCH, "queries": QUERIES}}
     for part in dict.fromkeys(part for part, _ in kept):
         runs = [each["found"] for (name, _), each in kept.items() if name == part]
-        if part in SIZES:
-            results["tasks"][part] = summarise(runs)
+        if part in ONCE:
+            results[part] = runs[0]
         else:
-            results[part] = runs[0] if part in ONCE else summarise(runs)
+            results["tasks" if part in SIZES else "study"][part] = summarise(runs)
     first = {part: each for (part, _), each in reversed(kept.items())}
     results["machines"] = {part: each["machine"]["gpu"] or cores_of(each["machine"]) for part, each in first.items()}
     results["seconds"] = sum(each["seconds"] for each in kept.values())
@@ -179,7 +179,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--parts", nargs="+", choices=[*RUNS, *ONCE], help="those to do now; all that are kept are joined"
     )
-    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="that are retrained")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -195,11 +194,10 @@ def parse() -> argparse.Namespace:
     arguments.budgets = {f"{seconds} s": fw.Budget(seconds=seconds) for seconds in SECONDS}
     arguments.fits, arguments.reference_fits, arguments.players = FITS, REFERENCE_FITS, PLAYERS
     if arguments.smoke:
-        arguments.parts, arguments.seeds, arguments.jobs = ["breast cancer", "study"], [0], 1
+        arguments.parts, arguments.seeds, arguments.jobs = ["breast cancer", "logistic regression"], [0], 1
         arguments.work = arguments.out / "parts"
         arguments.budgets = {"2 steps": fw.Budget(steps=2)}
         arguments.players, arguments.reference_fits = 60, 200
-        arguments.models = ["logistic regression"]
         arguments.fits = {"learned": (40,), "least squares": (150,), "tmc": (600,)}
     return arguments
 
@@ -298,31 +296,15 @@ def short_index(points: Points, unseen: Tensor, like: fw.KNNValuator, *, share: 
     return {"references": len(few), "seconds unseen": took, **spearman}
 
 
-def study_fits(seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Ranking quality against model fits, of flipped digits, by model."""
+def study_fits(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Ranking quality against fits of one model, of flipped digits."""
     warnings.filterwarnings("ignore", category=ConvergenceWarning)
     x, y = load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(x))
     x, y = x[order] / 16, y[order]
-    n = arguments.players
+    n, model = arguments.players, MODELS[name]
     flipped = flip_labels(y[:n], share=SHARE, how="next", seed=seed)
-    data, reference = (x[:n], flipped.labels), (x[n : 3 * n], y[n : 3 * n])
-    return {
-        each: study_model(MODELS[each], data, reference, flipped.flipped, seed=seed, arguments=arguments)
-        for each in arguments.models
-    }
-
-
-def study_model(
-    model: Any,  # noqa: ANN401 - of scikit-learn
-    data: Labelled,
-    reference: Labelled,
-    wrong: NDArray[np.bool_],
-    *,
-    seed: int,
-    arguments: argparse.Namespace,
-) -> dict[str, Any]:
-    """Ranking quality against fits of one model."""
+    data, reference, wrong = (x[:n], flipped.labels), (x[n : 3 * n], y[n : 3 * n]), flipped.flipped
     retrain = partial(fw.RetrainingValuator, model, n_jobs=arguments.jobs, progress=False)
     long = retrain(method="least squares", budget=arguments.reference_fits, seed=10**6 + seed).fit(*data, reference)
     truth, noise = long.values_, long.result_.stderr
@@ -347,7 +329,7 @@ def study_model(
                 valuator = retrain(method=method, budget=fits, seed=seed)
             values = valuator.fit(*data, reference).values_
             found.setdefault(method, {})[str(fits)] = score(values, truth, wrong)
-            print(seed, model, method, fits, found[method][str(fits)], flush=True)
+            print(seed, name, method, fits, found[method][str(fits)], flush=True)
     return found
 
 
@@ -407,9 +389,14 @@ def throughput(seed: int, arguments: argparse.Namespace) -> dict[str, float]:
     return {"points": MANY_QUERIES, "seconds": seconds, "points per second": MANY_QUERIES / seconds}
 
 
-RUNS = (*SIZES, "study")
-ONCE: Mapping[str, Callable[[int, argparse.Namespace], dict[str, float]]] = {"large": large, "throughput": throughput}
+RUNS = (*SIZES, *MODELS)
+ONCE: Mapping[str, Callable[[int, argparse.Namespace], dict[str, Any]]] = {"large": large, "throughput": throughput}
 """Parts that have several seeds, and those that have one."""
+
+OTHERS: Mapping[str, Callable[[int, argparse.Namespace], dict[str, Any]]] = {
+    **{model: partial(study_fits, model) for model in MODELS}, **ONCE,
+}  # fmt: skip
+"""What does each part but the tasks."""
 
 
 def likeness(values: Tensor, truth: Tensor) -> dict[str, float]:
