@@ -192,13 +192,13 @@ def parse() -> argparse.Namespace:
         and (arguments.device != "cpu" or part != "throughput")
     ]
     arguments.budgets = {f"{seconds} s": fw.Budget(seconds=seconds) for seconds in SECONDS}
-    arguments.fits, arguments.reference_fits, arguments.players = FITS, REFERENCE_FITS, PLAYERS
+    arguments.fits, arguments.reference_fits, arguments.players, arguments.sizes = FITS, REFERENCE_FITS, PLAYERS, None
     if arguments.smoke:
         arguments.parts, arguments.seeds, arguments.jobs = ["breast cancer", "logistic regression"], [0], 1
         arguments.work = arguments.out / "parts"
         arguments.budgets = {"2 steps": fw.Budget(steps=2)}
-        arguments.players, arguments.reference_fits = 60, 200
-        arguments.fits = {"learned": (40,), "least squares": (150,), "tmc": (600,)}
+        arguments.players, arguments.reference_fits, arguments.sizes = 60, 200, (60, 40)
+        arguments.fits = {"learned": (20,), "least squares": (150,), "tmc": (600,)}
     return arguments
 
 
@@ -225,7 +225,7 @@ def load(
 
 def compare(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Agreement with exact values of every way to learn, by utility, weighting and time."""
-    points = load(name, seed, arguments.data)
+    points = load(name, seed, arguments.data, sizes=arguments.sizes)
     found: dict[str, Any] = {}
     for utility in ("soft", "vote"):
         laws = [*WEIGHTS, batch_law(fw.Shapley(), min(BATCH, len(points.x)), len(points.x))]
