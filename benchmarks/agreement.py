@@ -30,8 +30,8 @@ from jaxtyping import Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-import cifar
 import fwshapley as fw
+import resnet
 from fwshapley.files import written_whole
 from fwshapley.games.masking import Output
 from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
@@ -75,7 +75,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = arguments.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
-        setting = cifar.prepare(arguments.data, device, work)
+        setting = resnet.prepare(arguments.data, device, work)
         print(json.dumps(setting.facts), flush=True)
         for name in arguments.runs:
             run_once(name, setting, work, smoke=arguments.smoke)
@@ -108,7 +108,7 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
-def run_once(name: str, setting: cifar.Setting, work: Path, *, smoke: bool) -> None:
+def run_once(name: str, setting: resnet.Setting, work: Path, *, smoke: bool) -> None:
     """Train one explainer and write what it is worth to the work folder, with the explainer itself."""
     path = work / f"{name}.json"
     if path.exists():
@@ -124,7 +124,7 @@ def run_once(name: str, setting: cifar.Setting, work: Path, *, smoke: bool) -> N
         batch_size=16 if smoke else 128,
         masks=4 if smoke else 16,
         learning_rate=2e-3,
-        augment=cifar.augment,
+        augment=setting.augment,
         compiled=on_gpu,
         checkpoints=work / name,
         resume=True,
@@ -148,14 +148,14 @@ def run_once(name: str, setting: cifar.Setting, work: Path, *, smoke: bool) -> N
 
 
 def load_references(
-    setting: cifar.Setting, work: Path, output: Output, *, smoke: bool
+    setting: resnet.Setting, work: Path, output: Output, *, smoke: bool
 ) -> Float[Tensor, "2 weights images players outputs"]:
     """Two independent halves of the references of a game, made once."""
     path = work / f"references of {output}.safetensors"
     if not path.exists():
         x = setting.images.x_test[: 4 if smoke else IMAGES]
         calls = 600 if smoke else CALLS
-        halves = [cifar.references(setting, x, output, calls, seed) for seed in (1, 2)]
+        halves = [resnet.references(setting, x, output, calls, seed) for seed in (1, 2)]
         save_file({"halves": torch.stack(halves).cpu().contiguous()}, path)
     return load_file(path)["halves"]
 
@@ -163,10 +163,10 @@ def load_references(
 def weightings(explainer: fw.FeatureExplainer) -> list[fw.Semivalue]:
     """All nine, or the one that it has learnt."""
     one = getattr(explainer.objective, "weights", None)
-    return [one] if one else list(cifar.WEIGHTS)
+    return [one] if one else list(resnet.WEIGHTS)
 
 
-def agreements(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: Tensor) -> dict[str, dict[str, float]]:
+def agreements(explainer: fw.FeatureExplainer, setting: resnet.Setting, halves: Tensor) -> dict[str, dict[str, float]]:
     """Agreement on the predicted class, by weighting, with the ceiling that the references' halves allow."""
     x = setting.images.x_test[: halves.shape[2]]
     predicted = setting.model(x).argmax(1, keepdim=True)
@@ -174,14 +174,14 @@ def agreements(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: T
     values = explainer.explain(x, weights=several, outputs=predicted).values[..., 0].float().cpu()
     rows = {}
     for weights, estimate in zip(several, values, strict=True):
-        first, second = pick(halves[:, cifar.WEIGHTS.index(weights)], predicted)
+        first, second = pick(halves[:, resnet.WEIGHTS.index(weights)], predicted)
         between = measure_agreement(first, second).pearson
         found = asdict(measure_agreement(estimate, (first + second) / 2))
         rows[str(weights)] = found | {"ceiling": math.sqrt(max(2 * between / (1 + between), 0.0))}
     return rows
 
 
-def class_means(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: Tensor) -> dict[str, float]:
+def class_means(explainer: fw.FeatureExplainer, setting: resnet.Setting, halves: Tensor) -> dict[str, float]:
     """Correlation of one map per class, the mean learned explanation of training images, with the references."""
     several = weightings(explainer)
     every = explainer.explain(setting.x_train[:CLASS_MEAN_IMAGES], weights=several, outputs="predicted")
@@ -190,7 +190,7 @@ def class_means(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: 
     rows = {}
     for number, weights in enumerate(several):
         of_class = [every.values[number, every.outputs[:, 0] == each, :, 0].mean(0) for each in predicted[:, 0]]
-        reference = pick(halves[:, cifar.WEIGHTS.index(weights)], predicted).mean(0)
+        reference = pick(halves[:, resnet.WEIGHTS.index(weights)], predicted).mean(0)
         rows[str(weights)] = measure_agreement(torch.stack(of_class).nan_to_num().cpu(), reference).pearson
     return rows
 
@@ -203,7 +203,7 @@ def pick(
     return values.gather(-1, index)[..., 0]
 
 
-def curves(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: Tensor, count: int) -> dict[str, Any]:
+def curves(explainer: fw.FeatureExplainer, setting: resnet.Setting, halves: Tensor, count: int) -> dict[str, Any]:
     """Areas of inclusion and exclusion by both evaluators; skill is relative to the references' own orders."""
     x = setting.images.x_test[:count]
     labels = setting.model(x).argmax(1)
@@ -216,7 +216,7 @@ def curves(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: Tenso
         str(weights): judge(
             setting,
             x[:few],
-            pick(halves[:, cifar.WEIGHTS.index(weights)], labels[:few, None]).mean(0).to(x.device),
+            pick(halves[:, resnet.WEIGHTS.index(weights)], labels[:few, None]).mean(0).to(x.device),
             labels[:few],
         )
         for weights in several
@@ -237,7 +237,7 @@ def curves(explainer: fw.FeatureExplainer, setting: cifar.Setting, halves: Tenso
     return {"areas": found, "random": judge(setting, x, shuffled, labels), "skill": skills}
 
 
-def judge(setting: cifar.Setting, x: Tensor, values: Tensor, labels: Tensor) -> dict[str, float]:
+def judge(setting: resnet.Setting, x: Tensor, values: Tensor, labels: Tensor) -> dict[str, float]:
     """Areas under the curves of some images."""
     zero_masked = fw.Surrogate(setting.model, setting.players, torch.zeros(1, 1, 1, 1, device=x.device))
     found = {}
@@ -263,7 +263,7 @@ def draw(runs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure,
     """Correlation by weighting, a line per run, below the references' ceiling."""
     figure = new_figure(width=8, height=4)
     axes = figure.subplots()
-    names = sorted(map(str, cifar.WEIGHTS), key=_emphasis)
+    names = sorted(map(str, resnet.WEIGHTS), key=_emphasis)
     whole = [row for row in runs.values() if len(row["agreement"]) == len(names)]
     if whole:
         ceiling = [whole[0]["agreement"][name]["ceiling"] for name in names]
@@ -282,7 +282,7 @@ def draw(runs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure,
 
 def _emphasis(name: str) -> float:
     """Place of a weighting between small coalitions and large ones."""
-    weights = next(each for each in cifar.WEIGHTS if str(each) == name)
+    weights = next(each for each in resnet.WEIGHTS if str(each) == name)
     return math.log(weights.beta / weights.alpha)
 
 

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 
 import agreement
-import cifar
 import fwshapley as fw
+import resnet
 from fwshapley.plots import COLOURS, new_figure
 from record import record
 
@@ -85,14 +85,14 @@ def distilled(
     arguments: argparse.Namespace, device: torch.device
 ) -> tuple[nn.Module, fw.FeatureExplainer, fw.FeatureExplainer, Tensor, dict[str, Any]]:
     """Return model, trained explainer, student, images to time on, and how the student compares."""
-    setting = cifar.prepare(arguments.data, device, arguments.work)
+    setting = resnet.prepare(arguments.data, device, arguments.work)
     folder = arguments.work / f"{arguments.explainer} explainer"
     teacher = fw.FeatureExplainer.load(folder, model=setting.model, device=device)
     student = teacher.distill(
         setting.x_train,
         setting.x_valid,
         budget=fw.Budget(seconds=DISTILLING_SECONDS),
-        augment=cifar.augment,
+        augment=setting.augment,
         compiled=device.type == "cuda",
         progress=False,
     )
@@ -109,9 +109,9 @@ def distilled(
 def untrained(device: torch.device, width: int) -> tuple[nn.Module, fw.FeatureExplainer, fw.FeatureExplainer, Tensor]:
     """Return a model, an explainer, a student and images whose times are those of trained ones."""
     torch.manual_seed(0)
-    x = torch.randn(MANY, 3, cifar.SIDE, cifar.SIDE, device=device)
-    model = cifar.ResNet(width=width).to(device).eval().requires_grad_(requires_grad=False)
-    players = fw.grid(cifar.SIDE, cifar.SIDE, patch=2)
+    x = torch.randn(MANY, 3, resnet.SIDE, resnet.SIDE, device=device)
+    model = resnet.ResNet(width=width).to(device).eval().requires_grad_(requires_grad=False)
+    players = fw.grid(resnet.SIDE, resnet.SIDE, patch=2)
     teacher = fw.FeatureExplainer(model, players, surrogate=None, device=device)
     teacher.fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, masks=2, progress=False)
     student = teacher.distill(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, progress=False)
@@ -142,14 +142,14 @@ def time_all(
         bare = median_seconds(partial(predict, x[:batch]), x.device, smoke=smoke)
         row: dict[str, Any] = {"batch": batch, "compiled": compiled, "forward_s": bare}
         for name, explainer in explainers.items():
-            explain = partial(explainer.explain, x[:batch], weights=cifar.WEIGHTS)
+            explain = partial(explainer.explain, x[:batch], weights=resnet.WEIGHTS)
             taken = median_seconds(explain, x.device, smoke=smoke)
             row |= {f"{name}_s": taken, f"{name}_ratio": taken / bare}
         rows.append(row)
     if not smoke:
         rows.append({"batch": MANY, "compiled": compiled, "forward_s": None})
         for name, explainer in explainers.items():
-            explain = partial(explainer.explain, x, weights=cifar.WEIGHTS, batch_size=MANY // 4)
+            explain = partial(explainer.explain, x, weights=resnet.WEIGHTS, batch_size=MANY // 4)
             rows[-1][f"{name}_s"] = median_seconds(explain, x.device, smoke=smoke)
     print(*map(json.dumps, rows), sep="\n", flush=True)
     return rows

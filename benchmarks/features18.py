@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import fwshapley as fw
-from cifar import SIDE, ResNet, cut_out
+from resnet import SIDE, ResNet, cut_out
 from fwshapley.datasets.sources import Name
 from fwshapley.files import written_whole
 from fwshapley.valuation import flip_labels

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fwshapley.files import written_whole
+from inclusion_page import inclusion_section, inclusion_text
 from label_noise import TITLES
 from learned_page import learned_section, learned_text
 from noisy_page import noisy_section
@@ -51,7 +52,7 @@ under nine weightings takes {ratio} times as long as one forward pass of the Res
 
 ![Correlation by weighting](docs/figures/agreement.png)
 
-**Wrong labels.** {readme_noise}
+{readme_inclusion}**Wrong labels.** {readme_noise}
 
 **Learned data values.** {readme_learned}
 
@@ -95,7 +96,7 @@ never seen holes. Skill on {images} images: 0 is a random order, 1 the order of 
 
 {agreement_provenance}
 
-## Learned values against enumeration: digits and a table
+{inclusion}## Learned values against enumeration: digits and a table
 
 Two minutes of training on two cores, surrogate included; inputs that were not trained on are held against enumeration
 of the same game. Pearson correlation and, in brackets, relative error (nRMSE), both of values centred over
@@ -240,9 +241,14 @@ def load(name: str) -> dict[str, Any]:
 
 def noisy_text() -> str:
     """Sections on learnt features and on the cost of data values, as far as these were recorded."""
-    noisy, times = (load(name) if (RESULTS / f"{name}.json").exists() else None for name in ("noisy_labels", "table2"))
+    noisy, times = (load(name) if recorded(name) else None for name in ("noisy_labels", "table2"))
     text = noisy_section(noisy, times, table)
     return f"{text}\n" if text else ""
+
+
+def recorded(*names: str) -> bool:
+    """Whether benchmarks have been run; not all of them were at the same time."""
+    return all((RESULTS / f"{name}.json").exists() for name in names)
 
 
 def provenance(document: dict[str, Any]) -> str:
@@ -573,6 +579,7 @@ def readme_section() -> str:
     ratios_of_time = [row["explainer_ratio"] for row in speed["results"]["times"] if "explainer_ratio" in row]
     return README_SECTION.format(
         readme_cifar=readme_cifar(load("agreement")),
+        readme_inclusion=readme_inclusion() if recorded("inclusion") else "",
         readme_noise=readme_noise(load("label_noise"), load("valuation_speed")),
         readme_learned=learned_text(load("learned_valuation")),
         digits=", ".join(f"{enumerated[name]['pearson'][0]:.2f}" for name in ("Beta(16, 1)", "Beta(4, 1)", "Shapley")),
@@ -599,6 +606,12 @@ def readme_cifar(agreement: dict[str, Any]) -> str:
         "long-run references at Beta(16, 1), Beta(4, 1) and Shapley; "
         f"{'; '.join(found)} (one seed, [all figures](docs/results.md))."
     )
+
+
+def readme_inclusion() -> str:
+    """What the first page says of inclusion, as a paragraph with its figure."""
+    figure = "![Inclusion and exclusion curves](docs/figures/inclusion.png)"
+    return f"**Finding what matters.** {inclusion_text(load('inclusion'))}\n\n{figure}\n\n"
 
 
 def readme_noise(noise: dict[str, Any], speed: dict[str, Any]) -> str:
@@ -662,6 +675,7 @@ def results_page() -> str:
     on_gpu = [load(path.stem) for path in RESULTS.glob("valuation_speed_gpu.json")]
     valuation = valued["results"] | {"gpu": [row for each in on_gpu for row in gpu_rows(each)]}
     return RESULTS_PAGE.format(
+        inclusion=inclusion_of_all_methods() if recorded("inclusion", "table1") else "",
         refined=REFINED,
         refinement=refinement_table(refined["results"]),
         refinement_seeds=len(refined["seeds"]),
@@ -713,6 +727,12 @@ def results_page() -> str:
         rounding=max(abs(weights["sum_minus_one"]), sys.float_info.epsilon),
         lemma_provenance=provenance(lemma),
     )
+
+
+def inclusion_of_all_methods() -> str:
+    """Return the section on inclusion, exclusion and time."""
+    timed = load("table1")
+    return inclusion_section(load("inclusion"), timed, table, provenance(timed))
 
 
 def readme_page() -> str:

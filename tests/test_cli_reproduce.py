@@ -60,7 +60,7 @@ def test_list_says_what_there_is_and_what_was_recorded(monkeypatch: pytest.Monke
 def test_every_script_of_the_repository_is_listed() -> None:
     scripts = reproduce.find_scripts(CHECKOUT / "benchmarks")
     assert {"agreement", "core", "explain_speed", "lemma", "valuation_speed"} <= scripts.keys()
-    assert not {"cifar", "publish", "record"} & scripts.keys()
+    assert not {"publish", "record", "resnet"} & scripts.keys()
     assert all(scripts.values())
     assert reproduce.OWN_CHECKOUT == CHECKOUT
 

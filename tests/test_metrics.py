@@ -5,7 +5,16 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from fwshapley.metrics import area, areas, exclusion_curve, inclusion_curve, inclusion_curves, measure_agreement, skill
+from fwshapley.metrics import (
+    area,
+    areas,
+    exclusion_curve,
+    exclusion_curves,
+    inclusion_curve,
+    inclusion_curves,
+    measure_agreement,
+    skill,
+)
 
 X = torch.zeros(2, 4)
 VALUES = torch.tensor([[3.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 3.0]])
@@ -47,6 +56,8 @@ def test_a_score_is_one_of_two() -> None:
 def test_exclusion_hides_the_most_important_first() -> None:
     curve = exclusion_curve(decided_by_the_first_player, X, VALUES, LABELS, steps=4)
     assert curve.tolist() == [1, 0.5, 0.5, 0.5, 0]
+    curves = exclusion_curves(decided_by_the_first_player, X, VALUES, LABELS, steps=4)
+    assert curves.tolist() == [[1, 0, 0, 0, 0], [1, 1, 1, 1, 0]]
 
 
 def test_area_is_the_mean_height_of_a_share_of_the_curve() -> None:

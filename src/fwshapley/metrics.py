@@ -60,7 +60,21 @@ def exclusion_curve(
     steps: int = 32,
 ) -> Float[Tensor, " {steps}+1"]:
     """Share of inputs that keep their label as the most important players are hidden, from none to all."""
-    return _curves(evaluator, x, _rank(values), labels, steps, hide=True, score="kept").mean(0)
+    return exclusion_curves(evaluator, x, values, labels, steps=steps).mean(0)
+
+
+def exclusion_curves(
+    evaluator: Evaluator,
+    x: Float[Tensor, "batch ..."],
+    values: Float[Tensor, "batch players"],
+    labels: Int[Tensor, " batch"],
+    *,
+    steps: int = 32,
+    score: Score = "kept",
+) -> Float[Tensor, "batch {steps}+1"]:
+    """Curve of each input as its most important players are hidden, from none to all; scores as in inclusion_curves."""
+    check_choice("score", score, get_args(Score))
+    return _curves(evaluator, x, _rank(values), labels, steps, hide=True, score=score)
 
 
 def area(curve: Float[Tensor, " points"], share: float = 1.0) -> float:

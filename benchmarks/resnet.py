@@ -1,13 +1,14 @@
-"""CIFAR-10 for the benchmarks: data, a ResNet-18 and its surrogates, and long-run references of its games."""
+"""ResNet-18 on images of 32 x 32 pixels: data, the model and its surrogates, and long-run references of its games."""
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -16,15 +17,52 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import fwshapley as fw
+from fwshapley.files import written_whole
 from fwshapley.games.masking import MaskedModel, Output
+from fwshapley.storage import digest
+from fwshapley.surrogate import Augment
 
-MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-CLASSES = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+Name = Literal["cifar10", "svhn"]
 SIDE = 32
 CUT_OUT = 8
 VALIDATION = 1024
 SMOKE_IMAGES, SMOKE_VALIDATION = 160, 32
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set, and how a ResNet-18 learns it.
+
+    Attributes:
+        title: as its authors write it.
+        mean: of each channel.
+        deviation: of each channel.
+        mirrored: whether an image and its mirror image mean the same.
+        epochs: for the model.
+        peak: learning rate for the model.
+        surrogate_epochs: for a surrogate.
+    """
+
+    title: str
+    mean: tuple[float, float, float]
+    deviation: tuple[float, float, float]
+    mirrored: bool
+    epochs: int
+    peak: float
+    surrogate_epochs: int
+
+
+DATASETS: Mapping[Name, Source] = {
+    "cifar10": Source(
+        "CIFAR-10", (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616),
+        mirrored=True, epochs=40, peak=0.4, surrogate_epochs=20,
+    ),
+    "svhn": Source(
+        "SVHN", (0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970),
+        mirrored=False, epochs=20, peak=0.2, surrogate_epochs=14,
+    ),
+}  # fmt: skip
 
 
 class Images(NamedTuple):
@@ -36,13 +74,13 @@ class Images(NamedTuple):
     y_test: Int[Tensor, " test"]
 
 
-def load(path: Path, device: torch.device) -> Images:
-    """Read CIFAR-10 from a folder of its files or from a packed npz file."""
-    train, test = fw.datasets.load("cifar10", path), fw.datasets.load("cifar10", path, split="test")
+def load(name: Name, path: Path, device: torch.device) -> Images:
+    """Read a data set from a folder of its files or from a packed npz file."""
+    train, test = (fw.datasets.load(name, path, split=split) for split in ("train", "test"))
     return Images(
-        _standardise(train.images.to(device)),
+        _standardise(train.images.to(device), DATASETS[name]),
         train.labels.to(device),
-        _standardise(test.images.to(device)),
+        _standardise(test.images.to(device), DATASETS[name]),
         test.labels.to(device),
     )
 
@@ -102,11 +140,15 @@ class _Block(nn.Module):
         return out
 
 
-def augment(x: Float[Tensor, "batch 3 32 32"], generator: torch.Generator) -> Float[Tensor, "batch 3 32 32"]:
-    """Shift by up to four pixels and flip, at random."""
+def flip_and_shift(x: Float[Tensor, "batch 3 32 32"], generator: torch.Generator) -> Float[Tensor, "batch 3 32 32"]:
+    """Flip and shift, at random."""
+    flipped = torch.rand(len(x), generator=generator, device=x.device) < 1 / 2
+    return shift(torch.where(flipped[:, None, None, None], x.flip(3), x), generator)
+
+
+def shift(x: Float[Tensor, "batch 3 32 32"], generator: torch.Generator) -> Float[Tensor, "batch 3 32 32"]:
+    """Shift by up to four pixels, at random."""
     batch, device = len(x), x.device
-    flipped = torch.rand(batch, generator=generator, device=device) < 1 / 2
-    x = torch.where(flipped[:, None, None, None], x.flip(3), x)
     down, right = torch.randint(0, 9, (2, batch), generator=generator, device=device)
     pixels, images = torch.arange(SIDE, device=device), torch.arange(batch, device=device)[:, None, None]
     padded = functional.pad(x, (4, 4, 4, 4)).permute(0, 2, 3, 1)
@@ -122,14 +164,16 @@ def cut_out(x: Float[Tensor, "batch 3 32 32"], generator: torch.Generator) -> Fl
     return x.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0.0)
 
 
-def train_model(model: nn.Module, images: Images, epochs: int, batch: int, seed: int = 0) -> nn.Module:
+def train_model(
+    model: nn.Module, images: Images, augment: Augment, *, epochs: int, batch: int, peak: float, seed: int = 0
+) -> nn.Module:
     """Train in place, from scratch: SGD with Nesterov momentum, one cycle, label smoothing, blanked squares."""
     device = images.x_train.device
     compiled = torch.compile(model) if device.type == "cuda" else model
     generator = torch.Generator(device).manual_seed(seed)
     steps = len(images.x_train) // batch
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.4, momentum=0.9, nesterov=True, weight_decay=5e-4)
-    cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.4, total_steps=epochs * steps, pct_start=0.2)
+    optimiser = torch.optim.SGD(model.parameters(), lr=peak, momentum=0.9, nesterov=True, weight_decay=5e-4)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, peak, total_steps=epochs * steps, pct_start=0.2)
     for _ in range(epochs):
         order = torch.randperm(len(images.x_train), generator=generator, device=device)
         for rows in order[: steps * batch].split(batch):
@@ -159,6 +203,7 @@ class Setting:
         surrogate: started from the model; its game is explained.
         judge: a second surrogate, of another seed and started afresh, which no explainer ever sees.
         players: 2 x 2 pixels each.
+        augment: changes images at random as their meaning allows.
         facts: accuracy and fidelity.
         validation: number of images for validation.
     """
@@ -168,6 +213,7 @@ class Setting:
     surrogate: fw.Surrogate
     judge: fw.Surrogate
     players: fw.Players
+    augment: Augment
     facts: dict[str, Any]
     validation: int
 
@@ -181,15 +227,29 @@ class Setting:
         """Images to select by."""
         return self.images.x_train[-self.validation :]
 
+    @cached_property
+    def quick_surrogate(self) -> nn.Module:
+        """The surrogate, compiled once where that pays."""
+        on_gpu = self.images.x_train.device.type == "cuda"
+        return cast("nn.Module", torch.compile(self.surrogate)) if on_gpu else self.surrogate
 
-def prepare(data: Path | None, device: torch.device, work: Path) -> Setting:
+    @cached_property
+    def sitting(self) -> str:
+        """Fingerprint of model and surrogates, which come out otherwise wherever they are trained anew."""
+        parts = {"model": self.model, "surrogate": self.surrogate, "judge": self.judge}
+        tensors = {f"{name}.{key}": each for name, part in parts.items() for key, each in part.state_dict().items()}
+        return digest(tensors)[:8]
+
+
+def prepare(data: Path | None, device: torch.device, work: Path, name: Name = "cifar10") -> Setting:
     """Train model and surrogates, or take up what an earlier call left in the work folder. No data: a smoke run."""
-    smoke = data is None
-    images = load(data, device) if data else stripes(SMOKE_IMAGES, device)
+    smoke, source = data is None, DATASETS[name]
+    images = load(name, data, device) if data else stripes(SMOKE_IMAGES, device)
     validation = VALIDATION if data else SMOKE_VALIDATION
     players = fw.grid(SIDE, SIDE, patch=2).to(device)
-    width, epochs, batch = (8, 4, 32) if smoke else (64, 40, 512)
-    steps = 3 if smoke else 20 * (len(images.x_train) - validation) // batch
+    width, epochs, batch = (8, 4, 32) if smoke else (64, source.epochs, 512)
+    steps = 3 if smoke else source.surrogate_epochs * (len(images.x_train) - validation) // batch
+    augment = flip_and_shift if source.mirrored else shift
     facts: dict[str, Any] = {}
 
     def kept(name: str, make: Callable[[], nn.Module], train: Callable[[nn.Module], nn.Module]) -> nn.Module:
@@ -200,7 +260,8 @@ def prepare(data: Path | None, device: torch.device, work: Path) -> Setting:
             load_model(module, path)
         else:
             train(module)
-            save_model(module, str(path))
+            with written_whole(path) as temporary:
+                save_model(module, str(temporary))
             print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
         return module.eval().requires_grad_(requires_grad=False)
 
@@ -227,26 +288,35 @@ def prepare(data: Path | None, device: torch.device, work: Path) -> Setting:
 
     classes, fill = int(images.y_train.max()) + 1, torch.zeros(1, 1, 1, 1)
     torch.manual_seed(0)
-    model = kept("model", lambda: ResNet(classes, width), lambda module: train_model(module, images, epochs, batch))
+    model = kept(
+        "model",
+        lambda: ResNet(classes, width),
+        lambda module: train_model(module, images, augment, epochs=epochs, batch=batch, peak=source.peak),
+    )
     surrogate = kept("surrogate", lambda: fw.Surrogate(copy.deepcopy(model), players, fill), teach(0))
     torch.manual_seed(1)
     judge = kept("judge", lambda: fw.Surrogate(ResNet(classes, width), players, fill), teach(1))
     facts["accuracy"] = accuracy(model, images.x_test, images.y_test)
-    for name, module in (("surrogate", surrogate), ("judge", judge)):
+    for part, module in (("surrogate", surrogate), ("judge", judge)):
         measured = fw.measure_fidelity(
             module, model, images.x_test[:2048], n_players=players.n_players, output="probability", seed=0
         )
-        facts[name] = asdict(measured)
-    return Setting(images, model, surrogate, judge, players, facts, validation)  # type: ignore[arg-type] # made above
+        facts[part] = asdict(measured)
+    return Setting(images, model, surrogate, judge, players, augment, facts, validation)  # type: ignore[arg-type] # made above
 
 
 def references(
-    setting: Setting, x: Float[Tensor, "images 3 32 32"], output: Output, calls: int, seed: int
+    setting: Setting,
+    x: Float[Tensor, "images 3 32 32"],
+    output: Output,
+    calls: int,
+    seed: int,
+    *,
+    weights: Sequence[fw.Semivalue] = WEIGHTS,
 ) -> Float[Tensor, "weights images players outputs"]:
-    """Long-run estimates of all weightings, one least-squares run for all images together."""
-    device, batch = x.device, 64
-    surrogate = torch.compile(setting.surrogate) if device.type == "cuda" else setting.surrogate
-    masked = MaskedModel(cast("nn.Module", surrogate), output, setting.players.n_players, device)
+    """Long-run estimates of some weightings, one least-squares run for all images together."""
+    batch = 64
+    masked = MaskedModel(setting.quick_surrogate, output, setting.players.n_players, x.device)
 
     @dataclass
     class AllImages:
@@ -261,11 +331,12 @@ def references(
 
     estimates = [
         fw.least_squares_values(AllImages(), each, budget=calls, seed=seed, batch_size=2048, progress=False).values
-        for each in WEIGHTS
+        for each in weights
     ]
     return torch.stack(estimates).unflatten(2, (len(x), -1)).transpose(1, 2).float()
 
 
-def _standardise(x: UInt8[Tensor, "images 3 32 32"]) -> Float[Tensor, "images 3 32 32"]:
-    mean, deviation = (torch.tensor(each, device=x.device)[:, None, None] for each in (MEAN, DEVIATION))
+def _standardise(x: UInt8[Tensor, "images 3 32 32"], source: Source) -> Float[Tensor, "images 3 32 32"]:
+    moments = (source.mean, source.deviation)
+    mean, deviation = (torch.tensor(each, device=x.device)[:, None, None] for each in moments)
     return ((x.float() / 255 - mean) / deviation).contiguous(memory_format=torch.channels_last)

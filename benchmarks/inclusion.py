@@ -1,0 +1,390 @@
+"""Which explanations find what matters in an image? Inclusion and exclusion curves of all methods, CIFAR-10 and SVHN.
+
+A ResNet-18, 256 players of 2 x 2 pixels, the class predicted, 1000 test images. As the players that a method finds most
+important are shown (inclusion, higher is better) or hidden (exclusion, lower is better): does an evaluator still
+predict the class? There are two: a second surrogate that no explainer has seen, which knows masked images, and the
+model itself on images masked by zeros, the FW-Shapley paper's measure.
+
+Learned methods get the same GPU time and the same surrogate, data and optimiser:
+
+- "FastSHAP", as published: a plain UNet, Shapley values, coalitions in complementary pairs, additive normalisation;
+- "encoder": the same objective for a network that starts from the surrogate;
+- "UNet, chosen" (the FW-Shapley paper's method) and "encoder, chosen": with the weighting of the feasible set that was
+  chosen on validation images;
+- "every weighting": our network for all weightings, an encoder started from the surrogate.
+
+The weighting is chosen by the inclusion area of the network for every weighting on validation images, by the surrogate
+that is explained, before any number on test images; these are judged by others.
+
+"KernelSHAP" is a long run of least squares on the surrogate's game, for as many images as time allows; it defines skill
+1, a random order skill 0. Intervals are bootstraps over images, which stay paired.
+
+    python benchmarks/inclusion.py --data cifar10.npz --datasets cifar10 --work /tmp/inclusion
+    python benchmarks/inclusion.py --join --work /tmp/inclusion     # only sum up what is kept there
+    python benchmarks/inclusion.py --smoke --out build --figures build
+
+Every finished piece is kept in <work>/pieces, so that a run that was cut goes on. Copy the pieces of several machines
+into one folder to join them. Models differ wherever they are trained anew, so each piece knows its sitting, and only
+pieces of one sitting are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+import fwshapley as fw
+import resnet
+from agreement import quickly
+from fwshapley.files import written_whole
+from fwshapley.metrics import Evaluator, exclusion_curves, inclusion_curves
+from fwshapley.saving import FILE
+from inclusion_results import BASE, EVALUATORS, EVERY, KERNEL_SHAP, LONG_RUN, SIMPLE, draw, gather
+from paired import Kept, pack, read_row
+from record import command_line, machine, record
+
+SEEDS = (0, 1, 2)
+IMAGES, STEPS = 1000, 32
+SECONDS, PLATEAU_SECONDS = 120, (240, 480)
+CALLS, CALLS_AT_ONCE = 16_384, 40
+KERNEL_SECONDS = 240
+CLASS_MEAN_IMAGES = 5000
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A way to learn: which network, and which weightings it is taught."""
+
+    network: Literal["auto", "unet"]
+    weights: Literal["every", "Shapley", "chosen"]
+
+
+LEARNERS: Mapping[str, Learner] = {
+    EVERY: Learner("auto", "every"),
+    BASE: Learner("unet", "Shapley"),
+    "encoder": Learner("auto", "Shapley"),
+    "encoder, chosen": Learner("auto", "chosen"),
+    "UNet, chosen": Learner("unet", "chosen"),
+}
+
+
+@dataclass(frozen=True)
+class Study:
+    """One data set in one sitting.
+
+    Attributes:
+        name: of the data set.
+        setting: model, surrogates and images.
+        arguments: of the command line.
+        explainers: those at hand, by method, seconds and seed.
+    """
+
+    name: resnet.Name
+    setting: resnet.Setting
+    arguments: argparse.Namespace
+    explainers: dict[tuple[str, float, int], fw.FeatureExplainer] = field(default_factory=dict)
+
+    @property
+    def x(self) -> Float[Tensor, "images 3 32 32"]:
+        """Test images."""
+        return self.setting.images.x_test[: self.arguments.images]
+
+    @cached_property
+    def labels(self) -> Int[Tensor, " images"]:
+        """What the model says they are, once and for all: rounding may turn near ties from call to call."""
+
+        def make() -> dict[str, Any]:
+            return {"facts": self.setting.facts, "labels": self.setting.model(self.x).argmax(1).tolist()}
+
+        return torch.tensor(self.keep("setting", 0, make)["labels"], device=self.x.device)
+
+    def keep(self, method: str, seed: int, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return a piece: what was kept of an earlier call, or else what is made now."""
+        path = pieces_in(self.arguments.work) / f"{self.name}, {self.setting.sitting}, {method}, {seed}.json"
+        if not path.exists():
+            began = time.perf_counter()
+            found = make()
+            piece = {"dataset": self.name, "sitting": self.setting.sitting, "method": method, "seed": seed, **found}
+            piece |= {"seconds": time.perf_counter() - began, "machine": machine(), "versions": versions()}
+            piece |= {"command": command_line(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+            with written_whole(path) as temporary:
+                temporary.write_text(json.dumps(piece))
+            print(f"{self.name}: {method}, seed {seed}: {piece['seconds']:.0f} s", *told(piece), flush=True)
+        kept: dict[str, Any] = json.loads(path.read_text())
+        return kept
+
+
+def main() -> None:
+    """Prepare, learn, judge, print, draw, record."""
+    arguments = parse()
+    if arguments.draw:
+        results = json.loads((arguments.out / "inclusion.json").read_text())["results"]
+        draw(results).savefig(arguments.figures / "inclusion.png")
+        return
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
+    for name in [] if arguments.join else arguments.datasets:
+        work = arguments.work / name
+        work.mkdir(parents=True, exist_ok=True)
+        setting = resnet.prepare(arguments.data, torch.device(arguments.device), work, name)
+        study = Study(name, setting, arguments)
+        print(f"{name}: {len(study.labels)} test images, sitting {setting.sitting}", flush=True)
+        for part in arguments.parts:
+            PARTS[part](study)
+    results = gather(pieces_in(arguments.work))
+    started = time.perf_counter() - results["seconds"]
+    seeds = results["seeds"]
+    record("inclusion", results, out=arguments.out, seeds=seeds, started=started, packages=["accelerate"])
+    if not arguments.no_figure:
+        draw(results).savefig(arguments.figures / "inclusion.png")
+
+
+def parse() -> argparse.Namespace:
+    """Arguments; a smoke run explains two classes of stripes by tiny networks that have learnt nothing."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, help="folder with the data sets, or the npz file of one")
+    parser.add_argument("--datasets", nargs="+", choices=list(resnet.DATASETS), default=list(resnet.DATASETS))
+    parser.add_argument("--work", type=Path, default=Path("build/inclusion"), help="folder for models and pieces, kept")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="those to do now")
+    parser.add_argument("--join", action="store_true", help="do nothing but join the pieces kept in --work")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="of explainers; most use the first")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="GPU time of each learned method")
+    parser.add_argument(
+        "--plateau", type=float, nargs="+", default=list(PLATEAU_SECONDS), help="longer times, FastSHAP"
+    )
+    parser.add_argument("--kernel-seconds", type=float, default=KERNEL_SECONDS, help="for long runs, in this call")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--smoke", action="store_true", help="some seconds on made-up images")
+    arguments = parser.parse_args()
+    arguments.images, arguments.steps, arguments.calls = IMAGES, STEPS, CALLS
+    arguments.validation = resnet.VALIDATION
+    if arguments.smoke:
+        arguments.data, arguments.work = None, arguments.out / "parts"
+        arguments.datasets, arguments.seeds = ["cifar10"], [0]
+        arguments.parts = [
+            part for part in PARTS if part not in {"encoder", "UNet, chosen", "plateau", "long run, chosen"}
+        ]
+        arguments.images, arguments.steps, arguments.calls, arguments.validation = 4, 4, 530, 8
+    elif arguments.data is None and not (arguments.draw or arguments.join):
+        parser.error("--data is needed, or --smoke")
+    return arguments
+
+
+def pieces_in(work: Path) -> Path:
+    """Folder of the pieces."""
+    return work / "pieces"
+
+
+def versions() -> dict[str, str]:
+    """Return what computed a piece."""
+    return {"fwshapley": fw.__version__, "torch": torch.__version__}
+
+
+def told(piece: Mapping[str, Any]) -> list[str]:
+    """Return what to print of a piece: mean inclusion and exclusion by the second surrogate."""
+    rows = {weights: read_row([kept], piece["points"]) for weights, kept in piece.get("kept", {}).items()}
+    named = {kind: f"{kind}, {EVALUATORS[0]}" for kind in ("inclusion", "exclusion")}
+    return [
+        f"{weights} {row.areas[named['inclusion']].mean():.3f} / {row.areas[named['exclusion']].mean():.3f}"
+        for weights, row in rows.items()
+    ] or [f"accuracy {piece['facts']['accuracy']:.4f}" if "facts" in piece else f"chosen {piece['chosen']}"]
+
+
+def learn(study: Study, method: str, seed: int, seconds: float) -> fw.FeatureExplainer:
+    """Return a trained explainer: one at hand, one that an earlier call saved, or one that is trained now."""
+    known = (method, seconds, seed)
+    if known not in study.explainers:
+        folder = folder_of(study, *known)
+        device = study.setting.images.x_train.device
+        if not (folder / "explainer" / FILE).exists():
+            train(study, LEARNERS[method], seed, seconds, folder)
+        loaded = fw.FeatureExplainer.load(folder / "explainer", model=study.setting.model, device=device)
+        study.explainers[known] = loaded
+    return study.explainers[known]
+
+
+def folder_of(study: Study, method: str, seconds: float, seed: int) -> Path:
+    """Where an explainer is saved, and its checkpoints."""
+    place: Path = study.arguments.work / study.name / f"{method}, {seconds:g} s, seed {seed}"
+    return place
+
+
+def train(study: Study, learner: Learner, seed: int, seconds: float, folder: Path) -> None:
+    """Train an explainer and save it."""
+    setting, smoke = study.setting, study.arguments.smoke
+    on_gpu = setting.images.x_train.device.type == "cuda"
+    options: dict[str, Any] = {}
+    if learner.weights != "every":
+        options = {"objective": "kernel", "weights": choose(study) if learner.weights == "chosen" else fw.Shapley()}
+    if on_gpu:
+        torch.compiler.reset()  # or, after some networks of one class, those to come would not be compiled
+    explainer = fw.FeatureExplainer(
+        setting.model, setting.players, surrogate=setting.surrogate, network=learner.network, seed=seed,
+        device=setting.images.x_train.device, **options,
+    ).fit(
+        setting.x_train[:8] if smoke else setting.x_train,
+        setting.x_valid[:8] if smoke else setting.x_valid,
+        budget=fw.Budget(steps=1) if smoke else fw.Budget(seconds=seconds),
+        batch_size=8 if smoke else 128,
+        masks=4 if smoke else 16,
+        learning_rate=2e-3,
+        augment=setting.augment,
+        compiled=on_gpu,
+        checkpoints=folder,
+        resume=True,
+        progress=False,
+    )  # fmt: skip
+    explainer.save(folder / "explainer")
+
+
+def choose(study: Study) -> fw.Semivalue:
+    """Return the weighting of the feasible set whose inclusion area on validation images is the largest."""
+    seed = study.arguments.seeds[0]
+
+    def make() -> dict[str, Any]:
+        explainer = learn(study, EVERY, seed, study.arguments.seconds)
+        surrogate, reporter = quickly(study.setting.surrogate), evaluators(study.setting)["zero-masked model"]
+        found = fw.choose_weights(
+            explainer, study.setting.x_valid[: study.arguments.validation], candidates=resnet.WEIGHTS,
+            steps=study.arguments.steps, evaluator=surrogate, reporter=reporter, progress=False,
+        )  # fmt: skip
+        areas = dict(zip(resnet.WEIGHTS, found.areas, strict=True))
+        best = max(fw.FEASIBLE_SET, key=lambda weights: areas[weights])
+        assert found.reported is not None  # noqa: S101 - there is a reporter
+        reported = {str(each): area for each, area in zip(resnet.WEIGHTS, found.reported.areas, strict=True)}
+        return {
+            "chosen": str(best),
+            "weights": best.to_json(),
+            "areas": {str(each): area for each, area in areas.items()},
+            "areas, zero-masked model": reported,
+        }
+
+    return fw.Semivalue.from_json(study.keep("choice", seed, make)["weights"])
+
+
+def judge_learned(study: Study, method: str, seed: int, *, seconds: float | None = None) -> None:
+    """Judge a learned method under all weightings that it knows."""
+    if LEARNERS[method].weights != "Shapley":
+        choose(study)  # before any number on test images
+    longer = "" if seconds is None else f", {seconds:g} s"
+    lasting = seconds or study.arguments.seconds
+
+    def make() -> dict[str, Any]:
+        explainer = learn(study, method, seed, lasting)
+        one = getattr(explainer.objective, "weights", None)
+        several = [one] if one else list(resnet.WEIGHTS)
+        labels, history = study.labels, explainer.histories["explainer"]
+        values = explainer.explain(study.x, weights=several, outputs=labels[:, None]).values[..., 0]
+        training = {"steps": history.steps, "seconds": history.seconds, "stopped": history.stopped}
+        training["loss"] = min(loss for _, loss in history.validation)
+        return judge(study, dict(zip(map(str, several), values, strict=True))) | {"training": training}
+
+    study.keep(method + longer, seed, make)
+
+
+def judge_simple(study: Study) -> None:
+    """Judge methods that learn nothing, or look at nothing."""
+    seed = study.arguments.seeds[0]
+    for method in SIMPLE:
+
+        def make(method: str = method) -> dict[str, Any]:
+            explainer = learn(study, EVERY, seed, study.arguments.seconds)  # it knows model, players and surrogate
+            options = {"examples": study.setting.x_train[:CLASS_MEAN_IMAGES]} if method == "class mean" else {}
+            explained = fw.baseline(method, explainer, **options).explain(
+                study.x, outputs=study.labels[:, None], progress=False
+            )
+            return judge(study, {str(explained.weights): explained.values[..., 0]})
+
+        study.keep(method, seed, make)
+
+
+def judge_long_run(study: Study, method: str, weights: fw.Semivalue) -> None:
+    """Judge long runs of least squares, some images at a time, until all are done or the time is over."""
+    began, at_once = time.perf_counter(), 4 if study.arguments.smoke else CALLS_AT_ONCE
+    for start in range(0, study.arguments.images, at_once):
+        if time.perf_counter() - began > study.arguments.kernel_seconds:
+            break
+
+        def make(start: int = start) -> dict[str, Any]:
+            some = slice(start, start + at_once)
+            x, labels, calls = study.x[some], study.labels[some], study.arguments.calls
+            every = resnet.references(study.setting, x, "probability", calls, seed=1 + start, weights=[weights])[0]
+            values = every.gather(-1, labels[:, None, None].expand(-1, every.shape[1], 1))[..., 0]
+            return judge(study, {str(weights): values}, some) | {"first": start, "calls": calls}
+
+        study.keep(f"{method} from {start}", 0, make)
+
+
+def judge(
+    study: Study, values: Mapping[str, Float[Tensor, "images players"]], some: slice = slice(None)
+) -> dict[str, Any]:
+    """Curves of each image by both evaluators, under some weightings."""
+    x, labels, steps = study.x[some], study.labels[some], study.arguments.steps
+    kept: dict[str, dict[str, Kept]] = {}
+    for weights, each in values.items():
+        kept[weights] = {
+            f"{kind}, {name}": pack(curves(evaluator, x, each.float(), labels, steps=steps))
+            for name, evaluator in evaluators(study.setting).items()
+            for kind, curves in (("inclusion", inclusion_curves), ("exclusion", exclusion_curves))
+        }
+    return {"kept": kept, "points": steps + 1}
+
+
+def evaluators(setting: resnet.Setting) -> dict[str, Evaluator]:
+    """Return who judges."""
+    zero = torch.zeros(1, 1, 1, 1, device=setting.images.x_train.device)
+    judges = (setting.judge, fw.Surrogate(setting.model, setting.players, zero))
+    return {name: quickly(each) for name, each in zip(EVALUATORS, judges, strict=True)}
+
+
+def repeat(study: Study) -> None:
+    """Judge the two that matter most with other seeds."""
+    for seed in study.arguments.seeds[1:]:
+        for method in (BASE, EVERY):
+            judge_learned(study, method, seed)
+
+
+def lengthen(study: Study) -> None:
+    """Judge FastSHAP after longer training."""
+    for seconds in study.arguments.plateau:
+        judge_learned(study, BASE, study.arguments.seeds[0], seconds=seconds)
+
+
+def learned_part(method: str) -> Callable[[Study], None]:
+    """Return the part of one learned method, with the first seed."""
+    return lambda study: judge_learned(study, method, study.arguments.seeds[0])
+
+
+PARTS: Mapping[str, Callable[[Study], object]] = {
+    "choice": choose,
+    EVERY: learned_part(EVERY),
+    BASE: learned_part(BASE),
+    "simple": judge_simple,
+    "UNet, chosen": learned_part("UNet, chosen"),
+    "encoder": learned_part("encoder"),
+    "encoder, chosen": learned_part("encoder, chosen"),
+    KERNEL_SHAP: lambda study: judge_long_run(study, KERNEL_SHAP, fw.Shapley()),
+    "seeds": repeat,
+    "plateau": lengthen,
+    "long run, chosen": lambda study: judge_long_run(study, LONG_RUN, choose(study)),
+}
+"""In the order of their importance; the model and its surrogates come before them."""
+
+
+if __name__ == "__main__":
+    main()

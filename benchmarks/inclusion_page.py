@@ -1,0 +1,394 @@
+"""What the pages say of inclusion and exclusion, and of the time it takes, from what was recorded of both."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from inclusion_results import BASE, EVALUATORS, EVERY, KERNEL_SHAP, LONG_RUN, STYLES, chosen_in, label_of, main_row
+from learned_page import listed
+from resnet import DATASETS, Name
+
+Table = Callable[[list[str], list[list[str]]], str]
+Sitting = Mapping[str, Any]
+Datasets = Mapping[Name, Mapping[str, Sitting]]
+
+CLAIM = 0.27
+WANTED_SEEDS = 3
+PAPERS_METHOD = "UNet, chosen"
+KINDS = ("inclusion", "exclusion")
+PAPER_SECONDS = {"gradcam": 17.89, "integrated gradients": 147.45, "saliency": 10.59, BASE: 1.42, EVERY: 1.42}
+"""Its Table 1, on a GTX 1080."""
+
+TIMED = {
+    "encoder": "encoder, Shapley",
+    EVERY: "every weighting, all at once",
+    "gradcam": "GradCAM",
+    "kernel shap": "KernelSHAP on the surrogate, captum's",
+    "least squares": "KernelSHAP on the surrogate, our least squares",
+}
+
+PAGE = """## Inclusion and exclusion: who finds what matters?
+
+{preliminary}A ResNet-18, 256 players of 2 x 2 pixels, the predicted class of {images:,} test images. Area under the
+inclusion curve (share of images that keep their class as the most important players are shown; higher is better) and
+under the exclusion curve (as they are hidden; lower is better). Two evaluators: a second surrogate, of another seed and
+initialisation, that no explainer has seen; and the model itself on images masked by zeros, which it has never met: the
+FW-Shapley paper's measure. {skill}Learned methods share surrogate, data, optimiser and GPU time. FastSHAP is as
+published: a plain UNet, Shapley values, coalitions in complementary pairs, additive normalisation. "UNet" and "encoder"
+(started from the surrogate) learn one weighting by the same objective; "every weighting" is our network for all of
+them. The weighting was chosen among the paper's eight by the inclusion area of the latter on validation images, judged
+by the surrogate that is explained, before any number on test images; those come from other judges. Brackets after a
+gain are 95 % intervals of a bootstrap over images, which stay paired; they do not know that another training would
+differ, which seeds show.
+
+{sittings}
+![Inclusion and exclusion curves](figures/inclusion.png)
+
+**The claim.** The paper says that its method has {claim:.0%} more inclusion area than FastSHAP, on average. Its method
+is the UNet with the weighting chosen. "Room" is what an explanation that keeps every class from the first player on
+would gain. "Best of all" is the network for every weighting under the one of nine that is best on the test images
+themselves, which nobody may pick: no choice would have given more.
+
+{claims}
+
+{verdict}
+
+{provenance}
+
+### Time for {many:,} images
+
+{timing}
+
+![Seconds for each method](figures/table1.png)
+
+{timing_provenance}
+
+"""
+
+SKILL = """In brackets the skill: 0 is a random order, 1 that of KernelSHAP (a long run of our least squares on the
+surrogate, {calls:,} calls an image), on the images that have one. """
+
+TIMING = """Medians of repeated calls in one run on one machine, {at_once} images at once{precision}; networks that
+learn give all classes, gradient methods (captum's) the predicted one. "All at once" is {weightings} weightings. "~" is
+extrapolated from a few images, with {calls:,} calls each. Beside it, what the paper reports for a GTX 1080. Training
+comes on top where a method learns; what compiling saves is in the section on what an explanation costs.{untrained}
+
+{times}"""
+
+
+def inclusion_section(
+    document: Mapping[str, Any], timed: Mapping[str, Any], table: Table, timing_provenance: str
+) -> str:
+    """Return a section of the results page."""
+    found = document["results"]
+    sittings = [
+        sitting_text(DATASETS[name].title, sitting, table, again=number > 0)
+        for name, several in found["datasets"].items()
+        for number, sitting in enumerate(several.values())
+    ]
+    every = [sitting for several in found["datasets"].values() for sitting in several.values()]
+    rows = [row for sitting in every for several in sitting["methods"].values() for row in several.values()]
+    missing, calls = preliminary_text(found["datasets"]), max(sitting["calls"] for sitting in every)
+    return PAGE.format(
+        preliminary=f"{missing}\n\n" if missing else "",
+        skill=SKILL.format(calls=calls) if calls else "",
+        images=max(row["images"] for row in rows),
+        sittings="\n".join(sittings),
+        claim=CLAIM,
+        claims=table(*claim_rows(found["datasets"])),
+        verdict=verdict_text(found["datasets"]),
+        provenance=provenance_text(found),
+        many=timed["results"]["images"],
+        timing=timing_text(timed, table),
+        timing_provenance=timing_provenance,
+    )
+
+
+def inclusion_text(document: Mapping[str, Any]) -> str:
+    """Return what the first page says."""
+    parts = []
+    for name, sittings in document["results"]["datasets"].items():
+        sitting = next(iter(sittings.values()))
+        if not {EVERY, BASE} <= sitting["methods"].keys():
+            continue
+        gains = [gain_of(sitting, EVERY, evaluator) for evaluator in EVALUATORS]
+        said = listed(
+            f"{percent(gain)} by the {evaluator}" for gain, evaluator in zip(gains, EVALUATORS, strict=True) if gain
+        )
+        parts.append(f"on {DATASETS[name].title} {said}")
+    missing, told = preliminary_text(document["results"]["datasets"]), "; ".join(parts) or "not measured yet"
+    return (
+        f"{missing}{' ' * bool(missing)}Gain in inclusion area of the network for every weighting over FastSHAP, in "
+        f"the same GPU time, with the weighting chosen on validation images: {told} ([all methods](docs/results.md))."
+    )
+
+
+def preliminary_text(datasets: Datasets) -> str:
+    """Say what is still missing, if anything is."""
+    missing = [f"{source.title} is not measured yet" for name, source in DATASETS.items() if name not in datasets]
+    for name, sittings in datasets.items():
+        title = DATASETS[name].title
+        methods = {method for sitting in sittings.values() for method in sitting["methods"]}
+        absent = [f'"{method}"' for method in STYLES if method not in methods]
+        missing += [f"{listed(absent)} {'is' if len(absent) == 1 else 'are'} missing on {title}"] if absent else []
+        seeds = min(seeds_of(sittings, method) for method in (BASE, EVERY))
+        missing += [f"{seeds} of {WANTED_SEEDS} seeds on {title}"] if seeds < WANTED_SEEDS else []
+    return f"**Preliminary:** {'; '.join(missing)}." if missing else ""
+
+
+def seeds_of(sittings: Mapping[str, Sitting], method: str) -> int:
+    """Return how many times a method was trained from scratch, in all sittings together."""
+    rows = [next(iter(each["methods"][method].values())) for each in sittings.values() if method in each["methods"]]
+    return sum(len(next(iter(row["by seed"].values()))) for row in rows)
+
+
+def sitting_text(title: str, sitting: Sitting, table: Table, *, again: bool) -> str:
+    """Return what one sitting found on a data set."""
+    anew = ", once more with models trained anew" * again
+    parts = [f"### {title}{anew}", f"The model is {sitting['facts']['accuracy']:.1%} accurate. {choice_text(sitting)}"]
+    parts += [table(*method_rows(sitting)), spread_text(sitting)]
+    if EVERY in sitting["methods"]:
+        parts += ["All weightings, from the one network for every weighting:", table(*weighting_rows(sitting))]
+    return "\n\n".join(part for part in (*parts, factors_text(sitting), plateau_text(sitting)) if part) + "\n"
+
+
+def choice_text(sitting: Sitting) -> str:
+    """Say which weighting was chosen, and how close it was."""
+    choice = sitting["choice"]
+    if choice is None:
+        return "No weighting has been chosen yet."
+    chosen, areas, other = choice["chosen"], choice["areas"], choice["areas, zero-masked model"]
+    rival = max((name for name in other if name != "Shapley"), key=lambda name: other[name])
+    return (
+        f"Chosen on validation images: {chosen}, with an area of {areas[chosen]:.4f}; Shapley has "
+        f"{areas['Shapley']:.4f}. (By the zero-masked model it would have been {rival}.)"
+    )
+
+
+def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
+    """Areas of all methods, from the largest inclusion area to the smallest."""
+    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
+    quarters = [f"inclusion, {evaluator}, first quarter" for evaluator in EVALUATORS]
+    rows = []
+    lines = [(method, *main_row(sitting, method)) for method in sitting["methods"]]
+    if len(sitting["methods"].get(EVERY, {})) > 1:
+        lines.append((EVERY, label_of(EVERY, "Shapley"), sitting["methods"][EVERY]["Shapley"]))
+    for method, label, row in sorted(lines, key=lambda line: -line[2]["areas"][curves[0]][0]):
+        seconds = f"{row['training']['seconds']:.0f} s" if "training" in row else ""
+        areas = [with_skill(row, name) for name in curves] + [f"{row['areas'][name][0]:.3f}" for name in quarters]
+        own = method == BASE or "over base" not in row
+        gains = ["" if own else percent(row["over base"][name].get("relative")) for name in (curves[0], curves[2])]
+        few = f" ({row['images']} images)" if method in {KERNEL_SHAP, LONG_RUN} else ""
+        rows.append([label + few, seconds, *areas, *gains])
+    header = ["", "training", *map(short, curves), *(f"{short(name)}" for name in quarters)]
+    return [*header, *(f"gain over {BASE}, {short(name)}" for name in (curves[0], curves[2]))], rows
+
+
+def weighting_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
+    """Areas of the network for every weighting under each, from small coalitions to large."""
+    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
+    rows = sitting["methods"][EVERY]
+    ordered = sorted(rows, key=emphasis)
+    chosen = chosen_in(sitting)
+    return ["weighting", *map(short, curves)], [
+        [f"**{name}**" if name == chosen else name, *(with_skill(rows[name], curve) for curve in curves)]
+        for name in ordered
+    ]
+
+
+def spread_text(sitting: Sitting) -> str:
+    """Say how wide intervals are, and how far seeds lie apart."""
+    rows = [row for several in sitting["methods"].values() for row in several.values()]
+    names = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
+    whole = max(row["images"] for row in rows)
+    widths = [
+        (row["areas"][name][2] - row["areas"][name][1]) / 2 for row in rows if row["images"] == whole for name in names
+    ]
+    text = f"Half the interval of an area over {whole:,} images is {min(widths):.3f} to {max(widths):.3f}."
+    for method in (BASE, EVERY):
+        label, row = main_row(sitting, method) if method in sitting["methods"] else ("", {"by seed": {}})
+        seeds = {name: row["by seed"].get(name, []) for name in names}
+        if len(seeds[names[0]]) > 1:
+            several = listed(
+                f"{statistics.fmean(areas):.3f} ± {statistics.stdev(areas):.3f} ({short(name)})"
+                for name, areas in seeds.items()
+            )
+            text += f" {label}, {len(seeds[names[0]])} seeds, mean and standard deviation: {several}."
+    return text
+
+
+def factors_text(sitting: Sitting) -> str:
+    """Return network times weighting, as a sentence for each evaluator."""
+    methods = {
+        ("UNet", "Shapley"): BASE, ("UNet", "chosen"): PAPERS_METHOD,
+        ("encoder", "Shapley"): "encoder", ("encoder", "chosen"): "encoder, chosen",
+    }  # fmt: skip
+    if not all(method in sitting["methods"] for method in methods.values()):
+        return ""
+    parts = []
+    for evaluator in EVALUATORS:
+        area = {
+            key: main_row(sitting, method)[1]["areas"][f"inclusion, {evaluator}"][0] for key, method in methods.items()
+        }
+        network = statistics.fmean(area["encoder", each] - area["UNet", each] for each in ("Shapley", "chosen"))
+        weighting = statistics.fmean(area[each, "chosen"] - area[each, "Shapley"] for each in ("UNet", "encoder"))
+        parts.append(
+            f"by the {evaluator}, the encoder adds {network:+.3f} to the inclusion area, the weighting {weighting:+.3f}"
+        )
+    return f"Network or weighting? Of the two by two with the same objective, on average: {'; '.join(parts)}."
+
+
+def plateau_text(sitting: Sitting) -> str:
+    """Say what longer training does for FastSHAP."""
+    longer = {
+        float(method.removeprefix(f"{BASE}, ").removesuffix(" s")): rows["Shapley"]
+        for method, rows in sitting["methods"].items()
+        if method.startswith(f"{BASE}, ")
+    }
+    if not longer or BASE not in sitting["methods"]:
+        return ""
+    first = sitting["methods"][BASE]["Shapley"]["training"]["seconds"]
+    parts = []
+    for seconds, row in sorted(longer.items()):
+        gains = [percent(row["over base"][f"inclusion, {evaluator}"].get("relative")) for evaluator in EVALUATORS]
+        told = listed(f"{gain} by the {evaluator}" for gain, evaluator in zip(gains, EVALUATORS, strict=True))
+        parts.append(f"{seconds:.0f} s: {told}")
+    return f"Does {BASE} want longer training? Gain in inclusion area over {first:.0f} s; {'; '.join(parts)}."
+
+
+def claim_rows(datasets: Datasets) -> tuple[list[str], list[list[str]]]:
+    """Relative gains over FastSHAP in inclusion area, by data set, sitting and evaluator."""
+    rows = []
+    for name, sittings in datasets.items():
+        for number, sitting in enumerate(sittings.values()):
+            if BASE not in sitting["methods"]:
+                continue
+            again = f", sitting {number + 1}" if len(sittings) > 1 else ""
+            for evaluator in EVALUATORS:
+                area = sitting["methods"][BASE]["Shapley"]["areas"][f"inclusion, {evaluator}"][0]
+                gains = [gain_of(sitting, method, evaluator) for method in (PAPERS_METHOD, "encoder, chosen", EVERY)]
+                cells = [percent(gain) for gain in (*gains, best_gain(sitting, evaluator))]
+                verdict = verdict_on(gains[0])
+                rows.append(
+                    [
+                        f"{DATASETS[name].title}{again}, {evaluator}",
+                        f"{area:.3f}",
+                        f"{1 / area - 1:+.0%}",
+                        *cells,
+                        verdict,
+                    ]
+                )
+    names = ["UNet, chosen (the paper's)", "encoder, chosen", EVERY, "best of all", f"{CLAIM:+.0%}?"]
+    return ["", BASE, "room", *names], rows
+
+
+def gain_of(sitting: Sitting, method: str, evaluator: str) -> list[float] | None:
+    """Relative gain in inclusion area over FastSHAP, with its interval, if it was measured."""
+    if method not in sitting["methods"]:
+        return None
+    gain: list[float] | None = (
+        main_row(sitting, method)[1].get("over base", {}).get(f"inclusion, {evaluator}", {}).get("relative")
+    )
+    return gain
+
+
+def best_gain(sitting: Sitting, evaluator: str) -> list[float] | None:
+    """Return the largest gain of any weighting, on the test images themselves."""
+    rows = sitting["methods"].get(EVERY, {}).values()
+    gains = [row.get("over base", {}).get(f"inclusion, {evaluator}", {}).get("relative") for row in rows]
+    return max((gain for gain in gains if gain), default=None)
+
+
+def verdict_on(gain: Sequence[float] | None) -> str:
+    """Whether an interval of a gain bears the claim out."""
+    if gain is None:
+        return "not measured"
+    _, low, high = gain
+    if low >= CLAIM:
+        return "confirmed"
+    if high >= CLAIM:
+        return "undecided"
+    return "not confirmed" + (", a smaller gain" if low > 0 else ", a loss" if high < 0 else ", no clear gain")
+
+
+def verdict_text(datasets: Datasets) -> str:
+    """Sum up the claim: confirmed or not, and where."""
+    verdicts: dict[str, list[str]] = {}
+    averages: dict[str, list[float]] = {evaluator: [] for evaluator in EVALUATORS}
+    for name, sittings in datasets.items():
+        sitting = next(iter(sittings.values()))
+        for evaluator in EVALUATORS:
+            gain = gain_of(sitting, PAPERS_METHOD, evaluator)
+            verdicts.setdefault(verdict_on(gain).partition(",")[0], []).append(
+                f"{DATASETS[name].title} by the {evaluator}"
+            )
+            averages[evaluator] += [gain[0]] if gain else []
+    text = "; ".join(f"{verdict} on {listed(where)}" for verdict, where in verdicts.items())
+    mean = (
+        listed(f"{statistics.fmean(gains):+.1%} by the {evaluator}" for evaluator, gains in averages.items() if gains)
+        if any(averages.values())
+        else "not known"
+    )
+    return (
+        f"So the {CLAIM:+.0%} is: {text}. It counts as confirmed where the whole interval lies at or above it. On "
+        f"average over the data sets measured the gain of the paper's method is {mean}."
+    )
+
+
+def timing_text(document: Mapping[str, Any], table: Table) -> str:
+    """Return the table of times."""
+    found = document["results"]
+    rows = [
+        [
+            TIMED.get(name, name),
+            f"{'~' * row['extrapolated']}{row['seconds']:.3g} s",
+            f"{row['over forward']:.3g}",
+            f"{row['peak_mb'] / 1024:.2f} GB" if row["peak_mb"] is not None else "",
+            f"{PAPER_SECONDS[name]} s" if name in PAPER_SECONDS else "",
+        ]
+        for name, row in sorted(found["methods"].items(), key=lambda item: item[1]["seconds"])
+    ]
+    return TIMING.format(
+        at_once=found["at once"],
+        precision=", in bf16" if document["machine"]["gpu"] else "",
+        weightings=found["weightings"],
+        untrained="" if found["trained"] else " Networks were not trained, on which time does not depend.",
+        calls=found["calls"],
+        times=table(["", "time", "forward passes", "peak memory", "paper"], rows),
+    )
+
+
+def provenance_text(found: Mapping[str, Any]) -> str:
+    """One line on where the figures come from."""
+    calls = len(found["commands"])
+    where, when, torch = (listed(found[key]) for key in ("machines", "dates", "torch"))
+    return (
+        f"`python benchmarks/inclusion.py`, {calls} call{'s' * (calls != 1)}, {where}, {found['seconds']:,.0f} s, "
+        f"{when}; torch {torch}."
+    )
+
+
+def with_skill(row: Mapping[str, Any], name: str) -> str:
+    """Area, and skill where it is known."""
+    known = row.get("skill", {}).get(name)
+    return f"{row['areas'][name][0]:.3f}" + (f" ({known:.2f})" if known is not None else "")
+
+
+def percent(gain: Sequence[float] | None) -> str:
+    """Relative gain with its interval."""
+    return "" if gain is None else f"{gain[0]:+.1%} ({100 * gain[1]:+.1f} to {100 * gain[2]:+.1f})"
+
+
+def short(name: str) -> str:
+    """Name of a curve for a header."""
+    return name.replace("inclusion", "incl.").replace("exclusion", "excl.").replace("second ", "2nd ")
+
+
+def emphasis(name: str) -> float:
+    """Place of a weighting between small coalitions and large ones."""
+    if name == "Shapley":
+        return 1.0
+    alpha, beta = map(float, name.removeprefix("Beta(").removesuffix(")").split(", "))
+    return beta / alpha

@@ -1,0 +1,141 @@
+"""Joins the pieces that benchmarks/inclusion.py keeps, whenever and wherever they were made, and draws them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import resnet
+from fwshapley.plots import COLOURS, new_figure
+from paired import Kept, Row, describe, read_row
+
+EVALUATORS = ("second surrogate", "zero-masked model")
+EVERY, BASE, KERNEL_SHAP, LONG_RUN = "every weighting", "FastSHAP", "KernelSHAP", "long run"
+SIMPLE = ("random", "class mean", "gradcam", "integrated gradients", "saliency")
+
+STYLES: Mapping[str, Mapping[str, Any]] = {
+    KERNEL_SHAP: {"color": "black", "linestyle": "-."},
+    EVERY: {"color": COLOURS[0]},
+    "encoder, chosen": {"color": COLOURS[5]},
+    "encoder": {"color": COLOURS[2]},
+    "UNet, chosen": {"color": COLOURS[4]},
+    BASE: {"color": COLOURS[1]},
+    "gradcam": {"color": COLOURS[0], "linestyle": "--"},
+    "integrated gradients": {"color": COLOURS[1], "linestyle": "--"},
+    "saliency": {"color": COLOURS[2], "linestyle": "--"},
+    "class mean": {"color": COLOURS[3], "linestyle": "--"},
+    "random": {"color": "grey", "linestyle": ":"},
+}
+"""How the curve of each method is drawn: solid if it learns."""
+
+
+def gather(folder: Path) -> dict[str, Any]:
+    """Return what all pieces in a folder say: data sets, their sittings from the fullest on, and how it came about."""
+    pieces = [json.loads(path.read_text()) for path in sorted(folder.glob("[!.]*.json"))]
+    found: dict[str, dict[str, Any]] = {}
+    for name in resnet.DATASETS:
+        of_name = [piece for piece in pieces if piece["dataset"] == name]
+        sittings = {
+            sitting: sum_up([piece for piece in of_name if piece["sitting"] == sitting])
+            for sitting in sorted({piece["sitting"] for piece in of_name})
+        }
+        if sittings:
+            found[name] = dict(
+                sorted(sittings.items(), key=lambda item: -len(STYLES.keys() & item[1]["methods"].keys()))
+            )
+    return {
+        "datasets": found,
+        "seeds": sorted({piece["seed"] for piece in pieces}),
+        "seconds": round(sum(piece["seconds"] for piece in pieces), 1),
+        "machines": sorted({piece["machine"]["gpu"] or piece["machine"]["processor"] for piece in pieces}),
+        "torch": sorted({piece["versions"]["torch"] for piece in pieces}),
+        "dates": sorted({piece["date"] for piece in pieces}),
+        "commands": sorted({piece["command"] for piece in pieces}),
+    }
+
+
+def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what one sitting found: facts, choice, and what is known of each method under each weighting."""
+    rows = read_rows(pieces)
+    base, best = (rows.get((method, "Shapley")) for method in (BASE, KERNEL_SHAP))
+    by_method = {piece["method"]: piece for piece in pieces}
+    choice = by_method.get("choice")
+    shown = {"Shapley", choice["chosen"] if choice else ""}
+    methods: dict[str, dict[str, Any]] = {}
+    for (method, weights), row in rows.items():
+        described = describe(row, base=base, random=rows.get(("random", "random")), best=best)
+        if method == EVERY and weights not in shown:
+            del described["curves"]  # of no figure
+        training = by_method.get(method, {}).get("training")
+        methods.setdefault(method, {})[weights] = described | ({"training": training} if training else {})
+    return {
+        "facts": by_method["setting"]["facts"],
+        "choice": {key: choice[key] for key in ("chosen", "areas", "areas, zero-masked model")} if choice else None,
+        "calls": max(piece.get("calls", 0) for piece in pieces),
+        "methods": methods,
+    }
+
+
+def read_rows(pieces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Row]:
+    """Return the curves of each method and weighting: seeds side by side, parts of a long run end to end."""
+    kept: dict[tuple[str, str], dict[int, dict[str, Kept]]] = {}
+    points = {piece["points"] for piece in pieces if "points" in piece}
+    for piece in sorted(pieces, key=lambda piece: (piece["seed"], piece.get("first", 0))):
+        method, first = piece["method"].partition(" from ")[0], piece.get("first", 0)
+        for weights, curves in piece.get("kept", {}).items():
+            before = kept.setdefault((method, weights), {}).setdefault(piece["seed"], {name: [] for name in curves})
+            for name, numbers in curves.items():
+                if len(before[name]) == first:  # else what comes before it is not there yet
+                    before[name] += numbers
+    return {key: read_row(list(seeds.values()), max(points)) for key, seeds in kept.items()}
+
+
+def chosen_in(sitting: Mapping[str, Any]) -> str:
+    """Weighting that was chosen on validation images."""
+    return sitting["choice"]["chosen"] if sitting["choice"] else "Shapley"
+
+
+def main_row(sitting: Mapping[str, Any], method: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and figures of a method, under the weighting chosen where it knows several."""
+    rows = sitting["methods"][method]
+    weights = chosen_in(sitting) if chosen_in(sitting) in rows else next(iter(rows))
+    return label_of(method, weights), rows[weights]
+
+
+def label_of(method: str, weights: str) -> str:
+    """Name of a method under a weighting."""
+    if method.endswith(", chosen") or method in {EVERY, LONG_RUN}:
+        return f"{method.removesuffix(', chosen')}, {weights}"
+    return {"encoder": "encoder, Shapley", "gradcam": "GradCAM"}.get(method, method)
+
+
+def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Curves by the second surrogate, two panels for each data set; areas stand in the legend."""
+    found = results["datasets"]
+    figure = new_figure(width=11, height=4.4 * len(found))
+    panels = figure.subplots(len(found), 2, squeeze=False)
+    for (name, sittings), row in zip(found.items(), panels, strict=True):
+        for kind, axes in zip(("inclusion", "exclusion"), row, strict=True):
+            _draw_curves(axes, next(iter(sittings.values())), kind)
+            axes.set_title(f"{resnet.DATASETS[name].title}: {kind}", fontsize="medium")
+    return figure
+
+
+def _draw_curves(axes: Any, sitting: Mapping[str, Any], kind: str) -> None:  # noqa: ANN401 - matplotlib's Axes
+    curve = f"{kind}, {EVALUATORS[0]}"
+    lines = [(*main_row(sitting, method), style) for method, style in STYLES.items() if method in sitting["methods"]]
+    better, most = -1 if kind == "inclusion" else 1, max(row["images"] for _, row, _ in lines)
+    for label, row, style in sorted(lines, key=lambda line: better * line[1]["areas"][curve][0]):
+        heights, area = row["curves"][curve], row["areas"][curve][0]
+        shares = [point / (len(heights) - 1) for point in range(len(heights))]
+        few = f" ({row['images']} images)" if row["images"] < most else ""
+        axes.plot(shares, heights, label=f"{area:.3f}  {label}{few}", linewidth=1.4, **style)
+    axes.set_xlabel(f"share of the image {'shown' if kind == 'inclusion' else 'hidden'}, the most important first")
+    axes.set_ylabel("images that keep their class")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.005)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, alpha=0.25)
+    axes.legend(frameon=False, fontsize="x-small", title="area, best first", title_fontsize="x-small", alignment="left")

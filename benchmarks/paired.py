@@ -1,0 +1,141 @@
+"""Curves image by image: kept in little space, and compared by a bootstrap over images that keeps them paired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Float64
+from numpy.typing import NDArray
+from torch import Tensor
+
+RESAMPLES = 4000
+CONFIDENCE = 0.95
+FIRST_QUARTER = 0.25
+
+Kept = list[int]
+"""Curves that are 0 or 1: a number for each image, whose bit p says whether its label was kept at point p."""
+
+
+def pack(curves: Float[Tensor, "images points"]) -> Kept:
+    """Return curves as numbers."""
+    bits = curves.cpu().numpy().astype(np.int64)
+    numbers: Kept = (bits << np.arange(bits.shape[1])).sum(1).tolist()
+    return numbers
+
+
+def unpack(kept: Sequence[int], points: int) -> Float64[np.ndarray, "images {points}"]:
+    """Return the curves that were packed."""
+    return (np.array(kept, dtype=np.int64)[:, None] >> np.arange(points) & 1).astype(np.float64)
+
+
+def areas_of(curves: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Area under each curve, of all of it and of its first quarter, both as mean heights."""
+    quarter = curves[:, : round((curves.shape[1] - 1) * FIRST_QUARTER) + 1]
+    return {"": _mean_height(curves), ", first quarter": _mean_height(quarter)}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one method gave for some images, from the first on.
+
+    Attributes:
+        curves: (images, points) by kind and evaluator, mean over seeds.
+        areas: of each image, by kind, evaluator and share of the curve, mean over seeds.
+        by_seed: mean area of each seed.
+    """
+
+    curves: Mapping[str, NDArray[np.float64]]
+    areas: Mapping[str, NDArray[np.float64]]
+    by_seed: Mapping[str, list[float]]
+
+    @property
+    def images(self) -> int:
+        """How many."""
+        return len(next(iter(self.curves.values())))
+
+
+def read_row(seeds: Sequence[Mapping[str, Kept]], points: int) -> Row:
+    """Return what was kept of a method's seeds."""
+    curves = [{name: unpack(kept, points) for name, kept in each.items()} for each in seeds]
+    areas = [
+        {f"{name}{share}": area for name, curve in each.items() for share, area in areas_of(curve).items()}
+        for each in curves
+    ]
+    return Row(
+        {name: np.mean([each[name] for each in curves], 0) for name in curves[0]},
+        {name: np.mean([each[name] for each in areas], 0) for name in areas[0]},
+        {name: [float(each[name].mean()) for each in areas] for name in areas[0]},
+    )
+
+
+class Bootstrap:
+    """Images drawn anew with replacement, many times; the same draws for all methods."""
+
+    def __init__(self, images: int, seed: int = 0) -> None:
+        drawn = np.random.default_rng(seed).multinomial(images, np.full(images, 1 / images), RESAMPLES)
+        self.images, self.shares = images, drawn / images
+
+    def mean(self, areas: NDArray[np.float64]) -> list[float]:
+        """Mean area, with its interval."""
+        return self._with_interval(areas.mean(), self.shares @ areas)
+
+    def compare(self, ours: NDArray[np.float64], other: NDArray[np.float64]) -> dict[str, list[float]]:
+        """Difference of mean areas, and that relative to the other's, with intervals."""
+        means, drawn = (ours.mean(), other.mean()), (self.shares @ ours, self.shares @ other)
+        found = {"difference": self._with_interval(means[0] - means[1], drawn[0] - drawn[1])}
+        if drawn[1].min() > 0:
+            found["relative"] = self._with_interval(means[0] / means[1] - 1, drawn[0] / drawn[1] - 1)
+        return found
+
+    def _with_interval(self, value: float, drawn: NDArray[np.float64]) -> list[float]:
+        low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        return [round(float(each), 5) for each in (value, low, high)]
+
+
+def describe(row: Row, *, base: Row | None, random: Row | None, best: Row | None) -> dict[str, Any]:
+    """Areas with intervals, spread over seeds, what is gained over a base, and skill.
+
+    Args:
+        row: of a method.
+        base: what it is held against, image by image.
+        random: orders of no skill.
+        best: orders of skill 1, perhaps of fewer images.
+    """
+    bootstrap = _bootstrap(row.images)
+    found: dict[str, Any] = {
+        "images": row.images,
+        "areas": {name: bootstrap.mean(areas) for name, areas in row.areas.items()},
+        "by seed": {name: [round(each, 5) for each in several] for name, several in row.by_seed.items()},
+        "curves": {name: [round(float(each), 4) for each in curve.mean(0)] for name, curve in row.curves.items()},
+    }
+    if base is not None:
+        few = min(row.images, base.images)
+        found["over base"] = {
+            name: _bootstrap(few).compare(areas[:few], base.areas[name][:few]) for name, areas in row.areas.items()
+        }
+    if random is not None and best is not None:
+        few = min(row.images, random.images, best.images)
+        found["skill"] = {name: _skill(*(each.areas[name][:few] for each in (row, random, best))) for name in row.areas}
+        found["images of skill"] = few
+    return found
+
+
+@lru_cache(maxsize=4)  # drawing takes longer than all that is done with the draws
+def _bootstrap(images: int) -> Bootstrap:
+    return Bootstrap(images)
+
+
+def _skill(ours: NDArray[np.float64], random: NDArray[np.float64], best: NDArray[np.float64]) -> float | None:
+    """Place between random orders and the best known ones; None where these are as good."""
+    span = best.mean() - random.mean()
+    return round(float((ours.mean() - random.mean()) / span), 4) if span else None
+
+
+def _mean_height(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Areas of curves as wide as 1, by the trapezoid rule."""
+    heights: NDArray[np.float64] = np.trapezoid(curves, dx=1 / (curves.shape[1] - 1), axis=1)
+    return heights

@@ -1,0 +1,230 @@
+"""Time to explain 1000 images of 32 x 32 pixels, all methods on one machine, beside one forward pass of the ResNet-18.
+
+Medians of repeated calls in one run, 250 images at once, after some to warm up; in bf16 on a GPU. Methods that learn
+give all classes, gradient methods (captum's) the one predicted. Those that sample coalitions (in single precision,
+which their differences need) explain a few images one by one, and their time for 1000 is extrapolated. Training comes
+on top where a method learns.
+
+    python benchmarks/table1.py                     # untrained networks, which take as long as trained ones
+    python benchmarks/table1.py --data cifar10.npz --datasets cifar10 --work /tmp/inclusion    # trained by inclusion.py
+    python benchmarks/table1.py --smoke --out build --figures build
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+import fwshapley as fw
+import resnet
+from explain_speed import synchronise
+from fwshapley.baselines import BASELINES, Unweighted
+from fwshapley.baselines.request import Request
+from fwshapley.files import written_whole
+from fwshapley.plots import COLOURS, new_figure
+from fwshapley.progress import ProgressBar
+from inclusion import LEARNERS, SECONDS, Study, folder_of
+from inclusion_results import BASE, EVERY
+from record import record
+
+MANY, AT_ONCE, FEW = 1000, 250, 2
+CALLS = 3072
+WARM_UP, LEAST_REPEATS, MOST_REPEATS, ENOUGH_SECONDS = 2, 5, 50, 3.0
+LEARNED = (BASE, "encoder", EVERY)
+GRADIENTS: Mapping[str, Mapping[str, str]] = {
+    "saliency": {},
+    "gradcam": {"layer": "blocks"},  # or it would look for it at each call
+    "integrated gradients": {},
+}
+SAMPLED = ("least squares", "kernel shap")
+
+
+def main() -> None:
+    """Time, print, draw, record."""
+    arguments = parse()
+    if arguments.draw:
+        draw(json.loads((arguments.out / "table1.json").read_text())["results"]).savefig(
+            arguments.figures / "table1.png"
+        )
+        return
+    started = time.perf_counter()
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
+    device = torch.device(arguments.device)
+    model, explainers, x = trained(arguments, device) if arguments.data else untrained(arguments, device)
+    rows = time_all(model, explainers, x.contiguous(memory_format=torch.channels_last), arguments)
+    results = {
+        "images": MANY, "at once": arguments.at_once, "calls": arguments.calls, "trained": arguments.data is not None,
+        "weightings": len(resnet.WEIGHTS), "methods": rows,
+    }  # fmt: skip
+    record("table1", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["captum"])
+    if not arguments.no_figure:
+        with written_whole(arguments.figures / "table1.png") as temporary:
+            draw(results).savefig(temporary)
+
+
+def parse() -> argparse.Namespace:
+    """Arguments; a smoke run times narrow networks on a few images."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, help="as in inclusion.py; without it networks are untrained")
+    parser.add_argument("--datasets", nargs=1, choices=list(resnet.DATASETS), default=["cifar10"])
+    parser.add_argument("--work", type=Path, help="folder that benchmarks/inclusion.py worked in")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for which its explainers were trained")
+    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of its explainers, and of what is sampled")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
+    parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
+    parser.add_argument("--smoke", action="store_true", help="some seconds, on narrow networks")
+    arguments = parser.parse_args()
+    if arguments.data and not arguments.work:
+        parser.error("--data needs the --work folder of benchmarks/inclusion.py")
+    small = (8, 4, 1, 530)
+    arguments.images, arguments.at_once, arguments.few, arguments.calls = (
+        small if arguments.smoke else (MANY, AT_ONCE, FEW, CALLS)
+    )
+    return arguments
+
+
+def trained(
+    arguments: argparse.Namespace, device: torch.device
+) -> tuple[nn.Module, dict[str, fw.FeatureExplainer], Tensor]:
+    """Return model, explainers and test images of an earlier run of inclusion.py."""
+    name = arguments.datasets[0]
+    setting = resnet.prepare(arguments.data, device, arguments.work / name, name)
+    study = Study(name, setting, arguments)
+    explainers = {
+        method: fw.FeatureExplainer.load(
+            folder_of(study, method, arguments.seconds, arguments.seeds[0]) / "explainer",
+            model=setting.model,
+            device=device,
+        )
+        for method in LEARNED
+    }
+    return setting.model, explainers, setting.images.x_test[: arguments.images]
+
+
+def untrained(
+    arguments: argparse.Namespace, device: torch.device
+) -> tuple[nn.Module, dict[str, fw.FeatureExplainer], Tensor]:
+    """Return a model, explainers and images whose times are those of trained ones."""
+    torch.manual_seed(arguments.seeds[0])
+    x = torch.randn(arguments.images, 3, resnet.SIDE, resnet.SIDE, device=device)
+    model = resnet.ResNet(width=8 if arguments.smoke else 64).to(device).eval().requires_grad_(requires_grad=False)
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
+    players = fw.grid(resnet.SIDE, resnet.SIDE, patch=2)
+    explainers = {}
+    for method in LEARNED:
+        learner = LEARNERS[method]
+        options: dict[str, Any] = {} if learner.weights == "every" else {"objective": "kernel", "weights": fw.Shapley()}
+        explainers[method] = fw.FeatureExplainer(
+            model, players, surrogate=None, network=learner.network, device=device, **options
+        ).fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, masks=2, progress=False)
+    return model, explainers, x
+
+
+def time_all(
+    model: nn.Module,
+    explainers: Mapping[str, fw.FeatureExplainer],
+    x: Float[Tensor, "images 3 32 32"],
+    arguments: argparse.Namespace,
+) -> dict[str, dict[str, Any]]:
+    """Seconds, times the forward pass and peak memory of every method."""
+    every, labels = explainers[EVERY], torch.cat([model(part).argmax(1) for part in x.split(arguments.at_once)])
+    rows: dict[str, dict[str, Any]] = {}
+
+    def note(name: str, call: Callable[[], object], images: int, **more: Any) -> None:  # noqa: ANN401 - any facts
+        found = measure(call, x.device, smoke=arguments.smoke)
+        found["seconds"] *= MANY / images
+        bare = rows["forward pass"]["seconds"] if rows else found["seconds"]
+        rows[name] = found | {"over forward": found["seconds"] / bare, "extrapolated": images < MANY, **more}
+        print(name, json.dumps(rows[name]), flush=True)
+
+    def predict() -> None:
+        with torch.no_grad(), torch.autocast(x.device.type, torch.bfloat16, enabled=x.device.type == "cuda"):
+            for part in x.split(arguments.at_once):
+                model(part)
+
+    note("forward pass", predict, len(x))
+    for name, explainer in explainers.items():
+        weights = list(resnet.WEIGHTS) if name == EVERY else None
+        note(name, partial(explainer.explain, x, weights=weights, batch_size=arguments.at_once), len(x))
+    note(f"{EVERY}, Shapley alone", partial(every.explain, x, batch_size=arguments.at_once), len(x))
+    for name, layer in GRADIENTS.items():
+        note(name, partial(ask, name, every, x, labels, arguments.at_once, **layer), len(x))
+    few = slice(0, arguments.few)
+    for name in SAMPLED:
+        sampling = partial(ask, name, every, x[few], labels[few], 1, calls=arguments.calls, seed=arguments.seeds[0])
+        note(name, sampling, arguments.few, calls=arguments.calls)
+    return rows
+
+
+def ask(
+    name: str,
+    explainer: fw.FeatureExplainer,
+    x: Float[Tensor, "images 3 32 32"],
+    labels: Int[Tensor, " images"],
+    at_once: int,
+    **options: int | str,
+) -> None:
+    """Explain by a baseline, without the pass of the explainer that `fw.baseline` makes to read the inputs."""
+    method, players = BASELINES[name], explainer.players
+    assert players is not None  # noqa: S101 - known since the fit
+    weights: fw.Semivalue = Unweighted(name) if method.weightings == "none" else fw.Shapley()
+    quick = name in GRADIENTS and x.device.type == "cuda"
+    with (
+        ProgressBar(name, len(x), enabled=False) as bar,
+        torch.autocast(x.device.type, torch.bfloat16, enabled=quick),
+    ):
+        fitted = explainer._require_fitted()  # noqa: SLF001 - as fw.baseline asks for it
+        request = Request(explainer, fitted, players, x, labels[:, None], [weights], at_once, bar)
+        method.compute(request, **options)
+
+
+def measure(call: Callable[[], object], device: torch.device, *, smoke: bool) -> dict[str, Any]:
+    """Median seconds of a call, how often it was made, and the peak of the GPU's memory."""
+    least, most = (1, 1) if smoke else (LEAST_REPEATS, MOST_REPEATS)
+    for _ in range(1 if smoke else WARM_UP):
+        call()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    taken: list[float] = []
+    while len(taken) < least or (sum(taken) < ENOUGH_SECONDS and len(taken) < most):
+        synchronise(device)
+        before = time.perf_counter()
+        call()
+        synchronise(device)
+        taken.append(time.perf_counter() - before)
+    peak = torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else None
+    return {"seconds": statistics.median(taken), "repeats": len(taken), "peak_mb": peak}
+
+
+def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Draw times as bars on a scale of tens, the shortest on top."""
+    rows = sorted(results["methods"].items(), key=lambda item: -item[1]["seconds"])
+    figure = new_figure(width=8, height=0.4 * len(rows) + 1)
+    axes = figure.subplots()
+    ours = [COLOURS[0] if name in LEARNED or name.startswith(EVERY) else COLOURS[7] for name, _ in rows]
+    bars = axes.barh([name for name, _ in rows], [row["seconds"] for _, row in rows], color=ours)
+    texts = [f" {'~' * row['extrapolated']}{row['seconds']:.3g} s" for _, row in rows]
+    axes.bar_label(bars, texts, fontsize="small")
+    axes.set_xscale("log")
+    axes.set_xlim(right=8 * max(row["seconds"] for _, row in rows))
+    axes.set_xlabel(f"seconds for {results['images']:,} images")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+if __name__ == "__main__":
+    main()
