@@ -28,11 +28,11 @@ from torch import Tensor
 from torch.nn import functional
 
 import fwshapley as fw
-from resnet import SIDE, ResNet, cut_out
 from fwshapley.datasets.sources import Name
 from fwshapley.files import written_whole
 from fwshapley.valuation import flip_labels
 from fwshapley.valuation.features import LEAST_LOG
+from resnet import SIDE, ResNet, cut_out, flip_and_shift, shift
 
 Kind = Literal["noisy labels", "cross-fitted", "clean labels"]
 How = Literal["next", "uniform"]
@@ -150,7 +150,7 @@ class Trainer:
         cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps, pct_start=0.2)
         rows, labels = rows.to(self.device), labels.to(self.device)
         for some in itertools.islice(batches(len(rows), batch, generator), steps):
-            x = shift(sample.x[rows[some]], generator, sideways=sample.sideways)
+            x = (flip_and_shift if sample.sideways else shift)(sample.x[rows[some]], generator)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
                 logits = self.run(cut_out(x, generator))
             loss = functional.cross_entropy(logits.float(), labels[some], label_smoothing=0.1)
@@ -179,21 +179,6 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Int[T
     while True:
         order = torch.randperm(count, generator=generator, device=generator.device)
         yield from order[: count // size * size].split(size)
-
-
-def shift(
-    x: Float[Tensor, "batch 3 32 32"], generator: torch.Generator, *, sideways: bool
-) -> Float[Tensor, "batch 3 32 32"]:
-    """Shift by up to four pixels, and mirror where that changes no meaning, at random."""
-    batch, device = len(x), x.device
-    if sideways:
-        mirrored = torch.rand(batch, generator=generator, device=device) < 1 / 2
-        x = torch.where(mirrored[:, None, None, None], x.flip(3), x)
-    down, right = torch.randint(0, 9, (2, batch), generator=generator, device=device)
-    pixels, images = torch.arange(SIDE, device=device), torch.arange(batch, device=device)[:, None, None]
-    padded = functional.pad(x, (4, 4, 4, 4)).permute(0, 2, 3, 1)
-    cropped = padded[images, (down[:, None] + pixels)[:, :, None], (right[:, None] + pixels)[:, None, :]]
-    return cropped.permute(0, 3, 1, 2)  # channels last in memory
 
 
 @lru_cache(maxsize=3)

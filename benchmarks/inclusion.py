@@ -35,7 +35,6 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -47,12 +46,13 @@ from torch import Tensor
 import fwshapley as fw
 import resnet
 from agreement import quickly
-from fwshapley.files import written_whole
 from fwshapley.metrics import Evaluator, exclusion_curves, inclusion_curves
 from fwshapley.saving import FILE
 from inclusion_results import BASE, EVALUATORS, EVERY, KERNEL_SHAP, LONG_RUN, SIMPLE, draw, gather
+from measure import timed
 from paired import Kept, pack, read_row
-from record import command_line, machine, record
+from pieces import keep_piece, read_piece
+from record import record
 
 SEEDS = (0, 1, 2)
 IMAGES, STEPS = 1000, 32
@@ -112,17 +112,14 @@ class Study:
     def keep(self, method: str, seed: int, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a piece: what was kept of an earlier call, or else what is made now."""
         path = pieces_in(self.arguments.work) / f"{self.name}, {self.setting.sitting}, {method}, {seed}.json"
-        if not path.exists():
-            began = time.perf_counter()
-            found = make()
-            piece = {"dataset": self.name, "sitting": self.setting.sitting, "method": method, "seed": seed, **found}
-            piece |= {"seconds": time.perf_counter() - began, "machine": machine(), "versions": versions()}
-            piece |= {"command": command_line(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
-            with written_whole(path) as temporary:
-                temporary.write_text(json.dumps(piece))
-            print(f"{self.name}: {method}, seed {seed}: {piece['seconds']:.0f} s", *told(piece), flush=True)
-        kept: dict[str, Any] = json.loads(path.read_text())
-        return kept
+        kept = read_piece(path)
+        if kept is not None:
+            return kept
+        found, seconds = timed(make)
+        about = {"dataset": self.name, "sitting": self.setting.sitting, "method": method, "seed": seed}
+        keep_piece(path, {**about, **found, "seconds": seconds})
+        print(f"{self.name}: {method}, seed {seed}: {seconds:.0f} s", *told(found), flush=True)
+        return found
 
 
 def main() -> None:
@@ -188,11 +185,6 @@ def parse() -> argparse.Namespace:
 def pieces_in(work: Path) -> Path:
     """Folder of the pieces."""
     return work / "pieces"
-
-
-def versions() -> dict[str, str]:
-    """Return what computed a piece."""
-    return {"fwshapley": fw.__version__, "torch": torch.__version__}
 
 
 def told(piece: Mapping[str, Any]) -> list[str]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from fwshapley.files import written_whole
-from record import machine
+from record import command_line, machine
 
 PACKAGES = ("torch", "scikit-learn")
 
 
 def keep_piece(path: Path, piece: Mapping[str, Any]) -> None:
-    """Write what was found, whole or not at all, with where and with what it was."""
+    """Write what was found, whole or not at all, with where, when and how that was."""
     versions = {"python": platform.python_version()} | {each: version(each) for each in PACKAGES}
-    text = json.dumps({**piece, "machine": machine(), "versions": versions}, allow_nan=False)
+    how = {"command": command_line(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "versions": versions}
+    text = json.dumps({**piece, "machine": machine(), **how}, allow_nan=False)
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
