@@ -66,12 +66,12 @@ SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (1
 QUERIES = 1_000
 LARGE, LARGE_QUERIES = (50_000, 2_000), 8_000
 MANY_QUERIES = 1_000_000
-REFERENCE_FITS = 40_000
+REFERENCE_FITS = 20_000
 PLAYERS = 200
 FITS: Mapping[str, tuple[int, ...]] = {
-    "learned": (50, 100, 200, 400, 1_000, 2_000),
-    "least squares": (500, 1_000, 2_000, 5_000, 10_000),
-    "tmc": (2_000, 5_000, 10_000),
+    "learned": (50, 100, 200, 1_000),
+    "least squares": (500, 1_000, 5_000),
+    "tmc": (2_000, 5_000),
 }
 MODELS: Mapping[str, Any] = {
     "logistic regression": LogisticRegression(max_iter=100, tol=1e-2),
