@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from claims_page import claim_rows
 from fwshapley.files import written_whole
 from inclusion_page import inclusion_section, inclusion_text
 from label_noise import TITLES
@@ -46,6 +47,11 @@ CURVES = (
 SHOWN_WEIGHTS = ("Beta(16, 1)", "Beta(4, 1)", "Shapley", "Beta(1, 4)", "Beta(1, 16)")
 
 README_SECTION = """\
+**The paper's claims, measured.** What the abstract of FW-Shapley says, and what we found ([all
+figures](docs/results.md)):
+
+{claims}
+
 **Learned values.** {readme_cifar} On digits (16 players), where every value can be enumerated, two minutes on two cores
 give a correlation of {digits} at Beta(16, 1), Beta(4, 1) and Shapley on held-out images. An explanation of all classes
 under nine weightings takes {ratio} times as long as one forward pass of the ResNet-18 explained, on {where}.
@@ -69,6 +75,10 @@ RESULTS_PAGE = """\
 # Results
 
 Made from `benchmarks/results/*.json` by `python benchmarks/publish.py`; a test fails when they differ.
+
+## The paper's claims, measured
+
+{claims}
 
 ## Learned values against long-run references: CIFAR-10
 
@@ -246,6 +256,12 @@ def noisy_text() -> str:
     return f"{text}\n" if text else ""
 
 
+def claims() -> str:
+    """Return the claims of the paper, with what was recorded of each."""
+    names = ("inclusion", "table1", "table2", "noisy_labels", "lemma")
+    return table(*claim_rows({name: load(name) for name in names if recorded(name)}), others="---")
+
+
 def recorded(*names: str) -> bool:
     """Whether benchmarks have been run; not all of them were at the same time."""
     return all((RESULTS / f"{name}.json").exists() for name in names)
@@ -263,9 +279,9 @@ def provenance(document: dict[str, Any]) -> str:
     )
 
 
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table, first column left and the others right."""
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+def table(header: list[str], rows: list[list[str]], others: str = "---:") -> str:
+    """A Markdown table, the first column left and the others, which are figures for the most part, right."""
+    lines = [header, ["---", *[others] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -578,6 +594,7 @@ def readme_section() -> str:
     speed = load("explain_speed")
     ratios_of_time = [row["explainer_ratio"] for row in speed["results"]["times"] if "explainer_ratio" in row]
     return README_SECTION.format(
+        claims=claims(),
         readme_cifar=readme_cifar(load("agreement")),
         readme_inclusion=readme_inclusion() if recorded("inclusion") else "",
         readme_noise=readme_noise(load("label_noise"), load("valuation_speed")),
@@ -675,6 +692,7 @@ def results_page() -> str:
     on_gpu = [load(path.stem) for path in RESULTS.glob("valuation_speed_gpu.json")]
     valuation = valued["results"] | {"gpu": [row for each in on_gpu for row in gpu_rows(each)]}
     return RESULTS_PAGE.format(
+        claims=claims(),
         inclusion=inclusion_of_all_methods() if recorded("inclusion", "table1") else "",
         refined=REFINED,
         refinement=refinement_table(refined["results"]),

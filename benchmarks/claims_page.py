@@ -1,0 +1,111 @@
+"""What became of the claims of the FW-Shapley paper's abstract: a line each, from what was recorded."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from inclusion_page import CLAIM, PAPERS_METHOD, gain_of, verdict_on
+from inclusion_results import EVALUATORS, EVERY
+from learned_page import listed
+from noisy_labels import TITLES, USUAL, reference_name
+from noisy_page import ALL_TRAINING, CLOSE, duration, of_paper
+from resnet import DATASETS
+
+Document = Mapping[str, Any]
+Line = tuple[str, str]
+"""What was measured, and what that says of the claim."""
+
+UNKNOWN: Line = ("", "not measured yet")
+TIMES_FASTER = 14
+
+
+def claim_rows(documents: Mapping[str, Document]) -> tuple[list[str], list[list[str]]]:
+    """Return the claims with what those documents say that are there, by name of the benchmark."""
+    judged: list[tuple[str, str, Callable[[Document], Line]]] = [
+        (f"{CLAIM:.0%} more inclusion AUC than FastSHAP, on average", "inclusion", gain_line),
+        (f"data values {TIMES_FASTER} times as fast as KNN-Shapley", "table2", speed_line),
+        ("data values comparable to KNN-Shapley", "noisy_labels", accuracy_line),
+        ("real time", "table1", time_line),
+        ("a weighted-least-squares characterisation", "lemma", kernel_line),
+    ]
+    rows = []
+    for claim, name, judge in judged:
+        measured, verdict = judge(documents[name]) if name in documents else UNKNOWN
+        rows.append([claim, measured, verdict])
+    return ["the paper says", "measured", "so"], rows
+
+
+def gain_line(document: Document) -> Line:
+    """Gain of the paper's method over FastSHAP, first sitting of each data set."""
+    gains = {
+        f"{DATASETS[name].title} by the {evaluator}": gain_of(next(iter(sittings.values())), PAPERS_METHOD, evaluator)
+        for name, sittings in document["results"]["datasets"].items()
+        for evaluator in EVALUATORS
+    }
+    known = {where: gain for where, gain in gains.items() if gain}
+    if not known:
+        return UNKNOWN
+    verdicts = {verdict_on(gain).partition(",")[0] for gain in known.values()}
+    return "; ".join(f"{gain[0]:+.1%} on {where}" for where, gain in known.items()), listed(sorted(verdicts))
+
+
+def speed_line(document: Document) -> Line:
+    """Time of the published network, learning included, beside exact values of all training images."""
+    times = {row["method"]: row for row in document["results"]["rows"]}
+    if not {ALL_TRAINING, "learned, published"} <= times.keys():
+        return UNKNOWN
+    exact, learned = times[ALL_TRAINING]["seconds"], times["learned, published"]
+    whole = learned["seconds"] + learned["learning"]
+    ratio = exact / whole
+    measured = (
+        f"exact values of SVHN's training images by its test set in {duration(exact)}; the published network learns "
+        f"for {duration(learned['learning'])}, then takes {duration(learned['seconds'])}"
+    )
+    return measured, "confirmed" if ratio >= TIMES_FASTER else "not confirmed: exact values are fast"
+
+
+def accuracy_line(document: Document) -> Line:
+    """AUROC of published and improved networks beside exact values."""
+    parts = []
+    gaps: dict[str, list[float]] = {"published": [], "improved": []}
+    for dataset, rows in of_paper(document["results"]["tables"]).items():
+        exact = rows[f"Shapley, {reference_name(USUAL)}"]["auroc"][0]
+        told = []
+        for way, several in gaps.items():
+            learned = rows.get(f"learned, {way}, Shapley")
+            if learned:
+                several.append(learned["auroc"][0] - exact)
+                told.append(f"{learned['auroc'][0]:.3f} {way}")
+        parts.append(f"{TITLES[dataset]}: {', '.join(told)}, {exact:.3f} exact")
+    seconds = document["results"]["settings"]["seconds"]
+    verdicts = [
+        f"{way}: {'yes' if statistics.fmean(several) > -CLOSE else 'no'}" for way, several in gaps.items() if several
+    ]
+    return f"AUROC of wrong labels after {seconds:g} s of learning, {'; '.join(parts)}", ", ".join(verdicts)
+
+
+def time_line(document: Document) -> Line:
+    """Time of the network for every weighting."""
+    found = document["results"]
+    row, where = found["methods"][EVERY], document["machine"]["gpu"] or f"{document['machine']['cores']} CPU cores"
+    rate = found["images"] / row["seconds"]
+    measured = (
+        f"{found['images']:,} images, {found['weightings']} weightings, all classes: {duration(row['seconds'])} on "
+        f"{where}, {row['over forward']:.2g} forward passes"
+    )
+    return measured, f"yes: {rate:,.0f} images a second"
+
+
+def kernel_line(document: Document) -> Line:
+    """Error of least squares with the paper's kernel and with the exact one, where values can be enumerated."""
+    rows = [row for row in document["results"]["solution"] if 1 in {row["alpha"], row["beta"]}]  # the paper's
+    paper, exact = (max(row[key] for row in rows) for key in ("relative_error", "relative_error_of_exact_kernel"))
+    ours = max(exact, 1e-15)
+    sizes = [row["n"] for row in rows]
+    measured = (
+        f"largest relative error of least squares, games of {min(sizes)} to {max(sizes)} players: {paper:.2g} with its "
+        f"kernel, {ours:.0e} with the exact one"
+    )
+    return measured, "approximately; exactly with our kernel" if paper > 1e3 * ours else "yes"
