@@ -36,7 +36,7 @@ def test_scores_tell_which_of_the_simpler_games_is_alike() -> None:
     coalitions = drawn(fw.Shapley(), 40, 25)
     worth = coalitions.double() @ values
     process = Process(make_points(40, values), Scores(coalitions, worth[:, 0], worth))
-    torch.testing.assert_close(process.values(fw.Shapley()), values[:, 0], rtol=0, atol=0.1)
+    torch.testing.assert_close(process.values(fw.Shapley()), values[:, 0], rtol=0, atol=0.15)
 
 
 def test_many_scores_find_the_values_of_any_weighting() -> None:

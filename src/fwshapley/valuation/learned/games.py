@@ -44,8 +44,3 @@ class NeighbourGames:
         with torch.autocast(self.labels.device.type, enabled=False):  # bf16 does not tell one point from none
             votes = torch.einsum("srp,rpc->src", nearest.float(), cast)
             return worth_of_votes(votes, self.label, k=self.k, utility=self.utility, ties=self.ties).mean(1)
-
-    def ends(self) -> Float[Tensor, " 2"]:
-        """Worth of nobody and of everyone."""
-        nobody = torch.zeros(1, self.n_players, dtype=torch.bool, device=self.labels.device)
-        return self(torch.cat([nobody, ~nobody]))

@@ -112,35 +112,39 @@ class Multilinear:
 class BatchKernel:
     """Least squares on coalitions of a batch that plays alone, as the paper has it.
 
-    Several processes share the reference points of a step.
+    With values shifted to add up to the worth of all, the mean error over coalitions of a size does not depend on who
+    has which value, but its share of the squared error is by far the largest. So coalitions come several of a size, and
+    only what they differ by is looked at: the same minimiser, and little of the noise. Several processes share the
+    reference points of a step.
 
     Attributes:
         lesson: what is learnt from.
         law: of the sizes of coalitions, for as many players as a batch has.
-        coalitions: drawn in a step.
+        sizes: of coalitions, drawn in a step.
+        of_a_size: coalitions of each.
         references: whose games are played in a step.
     """
 
     lesson: Lesson
     law: Float[Tensor, " sizes"]
-    coalitions: int = 64
+    sizes: int = 8
+    of_a_size: int = 8
     references: int = 64
 
     def __call__(self, network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        """Squared error of the worth of coalitions, once the values are shifted to add up to the worth of all."""
+        """Variance of the error over coalitions of a size, in units of their mean squared worth."""
         lesson, device = self.lesson, self.lesson.x.device
         rows, generator = batch.rows.to(device), batch.generator
         some = batch.shard.of(lesson.some_references(self.references, generator))
         games = lesson.games(rows, some)
         said = network(lesson.x[rows], lesson.references[some], lesson.other_labels[some])
         values = said.gather(1, lesson.labels[rows][:, None])[:, 0].float()
-        sizes = 1 + torch.multinomial(self.law.float(), self.coalitions, replacement=True, generator=generator)
-        members = draw_trusted_sizes(sizes, len(rows), generator)
-        nobody, everyone = games.ends()
-        shifted = values + (everyone - nobody - values.sum()) / len(rows)
-        gained = games(members) - nobody
+        sizes = 1 + torch.multinomial(self.law.float(), self.sizes, replacement=True, generator=generator)
+        members = draw_trusted_sizes(sizes.repeat_interleave(self.of_a_size), len(rows), generator)
+        worth = games(members)
         with torch.autocast(device.type, enabled=False):
-            return (gained - members.float() @ shifted).square().mean() / gained.square().mean()
+            error = (worth - members.float() @ (values - values.mean())).view(-1, self.of_a_size)
+            return error.var(1).mean() / worth.square().mean()
 
     def level(self, weights: Semivalue, batch: int, generator: torch.Generator) -> float:
         """Mean value of a point of a batch, sum_s w(s) E[v(s + 1) - v(s)], from sampled coalitions."""
@@ -149,8 +153,9 @@ class BatchKernel:
         for _ in range(LEVEL_GAMES):
             rows = torch.randperm(len(self.lesson.x), generator=generator, device=device)[:batch]
             games = self.lesson.games(rows, self.lesson.some_references(self.references, generator))
-            sizes = torch.multinomial(law, self.coalitions, replacement=True, generator=generator)
-            order = draw_permutations(self.coalitions, batch, generator)
+            count = self.sizes * self.of_a_size
+            sizes = torch.multinomial(law, count, replacement=True, generator=generator)
+            order = draw_permutations(count, batch, generator)
             place = torch.empty_like(order).scatter_(1, order, torch.arange(batch, device=device).expand_as(order))
             gained.append(games(place <= sizes[:, None]) - games(place < sizes[:, None]))
         return float(torch.cat(gained).double().mean())

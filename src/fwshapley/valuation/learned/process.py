@@ -7,8 +7,9 @@ value is sum_k c_k phi_i(u_k) + psi_i + level. What they leave is learnt by leas
 size law, which has the semivalue as its minimiser (docs/math.md, section 2), with a Gaussian process over points as its
 prior: one value per label, nearby points of a label are alike, at two ranges, and each point has its own. f, what
 coalitions of a size score on average, is smooth in logit (|S|/n); its semivalue is one number, the level. Each c is
-expected to be what everyone gains in v over what everyone gains in u, shared by all games. Variances are those that the
-scores make most likely, if psi is not expected to be large.
+expected to be what everyone gains in v over what everyone gains in u, shared by all games, give or take a third: which
+game explains scores best need not be the one that ranks points best. All other variances are those that the scores make
+most likely, if psi is not expected to be large.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ TREND_PARTS = slice(OWN_PARTS.stop, OWN_PARTS.stop + 3)
 GAME_PARTS = slice(TREND_PARTS.stop + 1, None)
 """Which of the variances are those of psi, of f and, after that of the noise, of each c."""
 
-EXPECTED = 0.2
+EXPECTED = 0.1
 """Standard deviation of each part of psi, times the root of n, in units of the scores': the prior is exponential."""
 
-UNSURE = 0.3
+UNSURE = 0.35
 """Least standard deviation of what a point has of its own, over that of its values in the simpler games: few fits do
 not make these certain."""
+
+SWAY = 0.3
+"""Standard deviation of each c, over what it is expected to be."""
 
 STEPS = 60
 LOG_LIMIT = 12.0
@@ -98,7 +102,8 @@ class Process:
         few = torch.randperm(len(scores.worth), generator=generator)[:MOST_FOR_VARIANCES]
         unsure = UNSURE * float((points.simple @ self.factor).std()) / self.unit
         pieces = torch.stack(list(self._pieces(scores.some(few))))
-        self.variances = _likeliest(pieces, self._left(scores.some(few)), least_own=self.n * unsure**2)
+        sway = (SWAY * self.factor * self.scale / self.unit).square()
+        self.variances = _likeliest(pieces, self._left(scores.some(few)), least_own=self.n * unsure**2, sway=sway)
         self._players = self._likeness(points)
         covariance = JITTER * torch.eye(len(scores.worth), dtype=torch.float64)
         for variance, piece in zip(self.variances, self._pieces(scores), strict=True):
@@ -180,14 +185,22 @@ def _trend(one: Int64[Tensor, " one"], other: Int64[Tensor, " other"], n: int) -
 
 
 def _likeliest(
-    pieces: Float64[Tensor, "parts scores scores"], target: Float64[Tensor, " scores"], *, least_own: float
+    pieces: Float64[Tensor, "parts scores scores"],
+    target: Float64[Tensor, " scores"],
+    *,
+    least_own: float,
+    sway: Float64[Tensor, " games"],
 ) -> Float64[Tensor, " parts"]:
-    """Variances that the scores make most likely; of what points have of their own it is at least so much."""
-    diagonal = JITTER * torch.eye(len(target), dtype=torch.float64)
+    """Variances that the scores make most likely, beside those of games, which are given.
+
+    That of what points have of their own is at least so much.
+    """
+    known = torch.einsum("p,pij->ij", sway, pieces[GAME_PARTS]) + JITTER * torch.eye(len(target), dtype=torch.float64)
+    sought = pieces[: GAME_PARTS.start]
 
     def surprise(logs: np.ndarray) -> tuple[float, np.ndarray]:
         theta = torch.tensor(logs, dtype=torch.float64, requires_grad=True)
-        factor, failed = torch.linalg.cholesky_ex(torch.einsum("p,pij->ij", theta.exp(), pieces) + diagonal)
+        factor, failed = torch.linalg.cholesky_ex(torch.einsum("p,pij->ij", theta.exp(), sought) + known)
         if bool(failed):
             return math.inf, np.zeros_like(logs)
         white = torch.linalg.solve_triangular(factor, target[:, None], upper=False)
@@ -197,8 +210,8 @@ def _likeliest(
         assert theta.grad is not None  # noqa: S101 - just worked out
         return float(loss.detach()), theta.grad.numpy()
 
-    bounds = np.tile([-LOG_LIMIT, LOG_LIMIT], (len(pieces), 1))
+    bounds = np.tile([-LOG_LIMIT, LOG_LIMIT], (len(sought), 1))
     bounds[OWN_PARTS.stop - 1, 0] = math.log(max(least_own, math.exp(-LOG_LIMIT)))
     start = np.clip(0, bounds[:, 0], bounds[:, 1])
     found = minimize(surprise, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
-    return torch.tensor(found.x, dtype=torch.float64).exp()
+    return torch.cat([torch.tensor(found.x, dtype=torch.float64).exp(), sway])
