@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from inclusion_page import CLAIM, PAPERS_METHOD, gain_of, verdict_on
+from inclusion_page import CLAIM, PAPERS_METHOD, gain_of, preliminary_text, verdict_on
 from inclusion_results import EVALUATORS, EVERY
 from learned_page import listed
 from noisy_labels import TITLES, USUAL, reference_name
@@ -38,17 +38,33 @@ def claim_rows(documents: Mapping[str, Document]) -> tuple[list[str], list[list[
 
 
 def gain_line(document: Document) -> Line:
-    """Gain of the paper's method over FastSHAP, first sitting of each data set."""
+    """Gain over FastSHAP of the paper's method, where it chose its weighting itself, and of our network."""
+    datasets = document["results"]["datasets"]
+    first = {DATASETS[name].title: next(iter(sittings.values())) for name, sittings in datasets.items()}
     gains = {
-        f"{DATASETS[name].title} by the {evaluator}": gain_of(next(iter(sittings.values())), PAPERS_METHOD, evaluator)
-        for name, sittings in document["results"]["datasets"].items()
-        for evaluator in EVALUATORS
+        (label, title): [gain for evaluator in EVALUATORS if (gain := gain_of(sitting, method, evaluator))]
+        for label, method in (("its UNet", PAPERS_METHOD), ("our network", EVERY))
+        for title, sitting in first.items()
+        if method == EVERY or sitting["search"]
     }
-    known = {where: gain for where, gain in gains.items() if gain}
-    if not known:
-        return UNKNOWN
-    verdicts = {verdict_on(gain).partition(",")[0] for gain in known.values()}
-    return "; ".join(f"{gain[0]:+.1%} on {where}" for where, gain in known.items()), listed(sorted(verdicts))
+    told = [
+        f"{label} on {title} {listed(f'{gain[0]:+.1%}' for gain in several)}"
+        for (label, title), several in gains.items()
+        if several
+    ]
+    verdicts = {
+        verdict_on(gain).partition(",")[0]
+        for (label, _), several in gains.items()
+        for gain in several
+        if label == "its UNet"
+    }
+    measured = f"{'; '.join(told)} (by the {' and the '.join(EVALUATORS)})" if told else ""
+    return measured, (listed(sorted(verdicts)) or UNKNOWN[1]) + so_far(preliminary_text(datasets))
+
+
+def so_far(missing: object) -> str:
+    """Say that a verdict is preliminary, where something is missing."""
+    return ", preliminary" if missing else ""
 
 
 def speed_line(document: Document) -> Line:
@@ -83,7 +99,8 @@ def accuracy_line(document: Document) -> Line:
     verdicts = [
         f"{way}: {'yes' if statistics.fmean(several) > -CLOSE else 'no'}" for way, several in gaps.items() if several
     ]
-    return f"AUROC of wrong labels after {seconds:g} s of learning, {'; '.join(parts)}", ", ".join(verdicts)
+    measured = f"AUROC of wrong labels after {seconds:g} s of learning, {'; '.join(parts)}"
+    return measured, ", ".join(verdicts) + so_far(document["results"]["missing"])
 
 
 def time_line(document: Document) -> Line:

@@ -10,11 +10,11 @@ Learned methods get the same GPU time and the same surrogate, data and optimiser
 - "FastSHAP", as published: a plain UNet, Shapley values, coalitions in complementary pairs, additive normalisation;
 - "encoder": the same objective for a network that starts from the surrogate;
 - "UNet, chosen" (the FW-Shapley paper's method) and "encoder, chosen": with the weighting of the feasible set that was
-  chosen on validation images;
-- "every weighting": our network for all weightings, an encoder started from the surrogate.
+  chosen by a search: a UNet for each, trained for less time;
+- "every weighting": our network for all weightings, an encoder started from the surrogate; it chooses for itself.
 
-The weighting is chosen by the inclusion area of the network for every weighting on validation images, by the surrogate
-that is explained, before any number on test images; these are judged by others.
+Weightings are chosen by the inclusion area on validation images, by the surrogate that is explained, before any number
+on test images; these are judged by others.
 
 "KernelSHAP" is a long run of least squares on the surrogate's game, for as many images as time allows; it defines skill
 1, a random order skill 0. Intervals are bootstraps over images, which stay paired.
@@ -46,9 +46,19 @@ from torch import Tensor
 import fwshapley as fw
 import resnet
 from agreement import quickly
-from fwshapley.metrics import Evaluator, exclusion_curves, inclusion_curves
+from fwshapley.metrics import Evaluator, area, exclusion_curves, inclusion_curve, inclusion_curves
 from fwshapley.saving import FILE
-from inclusion_results import BASE, EVALUATORS, EVERY, KERNEL_SHAP, LONG_RUN, SIMPLE, draw, gather
+from inclusion_results import (
+    BASE,
+    EVALUATORS,
+    EVERY,
+    KERNEL_SHAP,
+    LONG_RUN,
+    SIMPLE,
+    draw,
+    gather,
+    searched_name,
+)  # fmt: skip
 from measure import timed
 from paired import Kept, pack, read_row
 from pieces import keep_piece, read_piece
@@ -56,7 +66,7 @@ from record import record
 
 SEEDS = (0, 1, 2)
 IMAGES, STEPS = 1000, 32
-SECONDS, PLATEAU_SECONDS = 120, (240, 480)
+SECONDS, SEARCH_SECONDS, PLATEAU_SECONDS = 120, 60, (240, 480)
 CALLS, CALLS_AT_ONCE = 16_384, 40
 KERNEL_SECONDS = 240
 CLASS_MEAN_IMAGES = 5000
@@ -67,15 +77,16 @@ class Learner:
     """A way to learn: which network, and which weightings it is taught."""
 
     network: Literal["auto", "unet"]
-    weights: Literal["every", "Shapley", "chosen"]
+    weights: Literal["every", "chosen"] | fw.Semivalue
 
 
 LEARNERS: Mapping[str, Learner] = {
     EVERY: Learner("auto", "every"),
-    BASE: Learner("unet", "Shapley"),
-    "encoder": Learner("auto", "Shapley"),
+    BASE: Learner("unet", fw.Shapley()),
+    "encoder": Learner("auto", fw.Shapley()),
     "encoder, chosen": Learner("auto", "chosen"),
     "UNet, chosen": Learner("unet", "chosen"),
+    **{searched_name(weights): Learner("unet", weights) for weights in fw.FEASIBLE_SET},
 }
 
 
@@ -157,6 +168,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--join", action="store_true", help="do nothing but join the pieces kept in --work")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="of explainers; most use the first")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="GPU time of each learned method")
+    parser.add_argument("--search-seconds", type=float, default=SEARCH_SECONDS, help="of each UNet of the search")
     parser.add_argument(
         "--plateau", type=float, nargs="+", default=list(PLATEAU_SECONDS), help="longer times, FastSHAP"
     )
@@ -169,8 +181,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="some seconds on made-up images")
     arguments = parser.parse_args()
     arguments.images, arguments.steps, arguments.calls = IMAGES, STEPS, CALLS
-    arguments.validation = resnet.VALIDATION
+    arguments.validation, arguments.searched = resnet.VALIDATION, fw.FEASIBLE_SET
     if arguments.smoke:
+        arguments.searched = fw.FEASIBLE_SET[:1]
         arguments.data, arguments.work = None, arguments.out / "parts"
         arguments.datasets, arguments.seeds = ["cifar10"], [0]
         arguments.parts = [
@@ -194,7 +207,7 @@ def told(piece: Mapping[str, Any]) -> list[str]:
     return [
         f"{weights} {row.areas[named['inclusion']].mean():.3f} / {row.areas[named['exclusion']].mean():.3f}"
         for weights, row in rows.items()
-    ] or [f"accuracy {piece['facts']['accuracy']:.4f}" if "facts" in piece else f"chosen {piece['chosen']}"]
+    ] or [f"{key} {piece[key]}" for key in ("chosen", "area") if key in piece]
 
 
 def learn(study: Study, method: str, seed: int, seconds: float) -> fw.FeatureExplainer:
@@ -222,7 +235,7 @@ def train(study: Study, learner: Learner, seed: int, seconds: float, folder: Pat
     on_gpu = setting.images.x_train.device.type == "cuda"
     options: dict[str, Any] = {}
     if learner.weights != "every":
-        options = {"objective": "kernel", "weights": choose(study) if learner.weights == "chosen" else fw.Shapley()}
+        options = {"objective": "kernel", "weights": search(study) if learner.weights == "chosen" else learner.weights}
     if on_gpu:
         torch.compiler.reset()  # or, after some networks of one class, those to come would not be compiled
     explainer = fw.FeatureExplainer(
@@ -269,9 +282,34 @@ def choose(study: Study) -> fw.Semivalue:
     return fw.Semivalue.from_json(study.keep("choice", seed, make)["weights"])
 
 
+def search(study: Study) -> fw.Semivalue:
+    """Return the weighting of the feasible set whose UNet has the largest inclusion area on validation images."""
+    seed, seconds = study.arguments.seeds[0], study.arguments.search_seconds
+    areas = {}
+    for weights in study.arguments.searched:
+
+        def make(weights: fw.Semivalue = weights) -> dict[str, Any]:
+            explainer = learn(study, searched_name(weights), seed, seconds)
+            x = study.setting.x_valid[: study.arguments.validation]
+            labels = study.setting.model(x).argmax(1)
+            values = explainer.explain(x, outputs=labels[:, None]).values[..., 0].float()
+            curve = inclusion_curve(quickly(study.setting.surrogate), x, values, labels, steps=study.arguments.steps)
+            return {"searched": str(weights), "area": area(curve), "training": training_of(explainer)}
+
+        areas[weights] = study.keep(f"search {weights}", seed, make)["area"]
+    return max(areas, key=lambda weights: areas[weights])
+
+
+def judge_search(study: Study) -> None:
+    """Judge all UNets of the search on test images, once it is over."""
+    search(study)
+    for weights in study.arguments.searched:
+        judge_learned(study, searched_name(weights), study.arguments.seeds[0], seconds=study.arguments.search_seconds)
+
+
 def judge_learned(study: Study, method: str, seed: int, *, seconds: float | None = None) -> None:
     """Judge a learned method under all weightings that it knows."""
-    if LEARNERS[method].weights != "Shapley":
+    if method == EVERY:
         choose(study)  # before any number on test images
     longer = "" if seconds is None else f", {seconds:g} s"
     lasting = seconds or study.arguments.seconds
@@ -280,13 +318,18 @@ def judge_learned(study: Study, method: str, seed: int, *, seconds: float | None
         explainer = learn(study, method, seed, lasting)
         one = getattr(explainer.objective, "weights", None)
         several = [one] if one else list(resnet.WEIGHTS)
-        labels, history = study.labels, explainer.histories["explainer"]
-        values = explainer.explain(study.x, weights=several, outputs=labels[:, None]).values[..., 0]
-        training = {"steps": history.steps, "seconds": history.seconds, "stopped": history.stopped}
-        training["loss"] = min(loss for _, loss in history.validation)
-        return judge(study, dict(zip(map(str, several), values, strict=True))) | {"training": training}
+        values = explainer.explain(study.x, weights=several, outputs=study.labels[:, None]).values[..., 0]
+        judged = judge(study, dict(zip(map(str, several), values, strict=True)))
+        return judged | {"training": training_of(explainer)}
 
     study.keep(method + longer, seed, make)
+
+
+def training_of(explainer: fw.FeatureExplainer) -> dict[str, Any]:
+    """Return how an explainer was trained."""
+    history = explainer.histories["explainer"]
+    training = {"steps": history.steps, "seconds": history.seconds, "stopped": history.stopped}
+    return training | {"loss": min(loss for _, loss in history.validation)}
 
 
 def judge_simple(study: Study) -> None:
@@ -367,13 +410,14 @@ PARTS: Mapping[str, Callable[[Study], object]] = {
     EVERY: learned_part(EVERY),
     BASE: learned_part(BASE),
     "simple": judge_simple,
+    "search": judge_search,
     "UNet, chosen": learned_part("UNet, chosen"),
     "encoder": learned_part("encoder"),
     "encoder, chosen": learned_part("encoder, chosen"),
     KERNEL_SHAP: lambda study: judge_long_run(study, KERNEL_SHAP, fw.Shapley()),
     "seeds": repeat,
     "plateau": lengthen,
-    "long run, chosen": lambda study: judge_long_run(study, LONG_RUN, choose(study)),
+    "long run, chosen": lambda study: judge_long_run(study, LONG_RUN, search(study)),
 }
 """In the order of their importance; the model and its surrogates come before them."""
 

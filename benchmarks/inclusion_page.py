@@ -6,7 +6,18 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from inclusion_results import BASE, EVALUATORS, EVERY, KERNEL_SHAP, LONG_RUN, STYLES, chosen_in, label_of, main_row
+from inclusion_results import (
+    BASE,
+    EVALUATORS,
+    EVERY,
+    KERNEL_SHAP,
+    LONG_RUN,
+    STYLES,
+    chosen_in,
+    label_of,
+    main_row,
+    searched_name,
+)  # fmt: skip
 from learned_page import listed
 from resnet import DATASETS, Name
 
@@ -38,10 +49,10 @@ initialisation, that no explainer has seen; and the model itself on images maske
 FW-Shapley paper's measure. {skill}Learned methods share surrogate, data, optimiser and GPU time. FastSHAP is as
 published: a plain UNet, Shapley values, coalitions in complementary pairs, additive normalisation. "UNet" and "encoder"
 (started from the surrogate) learn one weighting by the same objective; "every weighting" is our network for all of
-them. The weighting was chosen among the paper's eight by the inclusion area of the latter on validation images, judged
-by the surrogate that is explained, before any number on test images; those come from other judges. Brackets after a
-gain are 95 % intervals of a bootstrap over images, which stay paired; they do not know that another training would
-differ, which seeds show.
+them. Weightings were chosen among the paper's eight by the inclusion area on validation images, judged by the surrogate
+that is explained, before any number on test images; those come from other judges. Brackets after a gain are 95 %
+intervals of a bootstrap over images, which stay paired; they do not know that another training would differ, which
+seeds show.
 
 {sittings}
 ![Inclusion and exclusion curves](figures/inclusion.png)
@@ -133,6 +144,8 @@ def preliminary_text(datasets: Datasets) -> str:
         methods = {method for sitting in sittings.values() for method in sitting["methods"]}
         absent = [f'"{method}"' for method in STYLES if method not in methods]
         missing += [f"{listed(absent)} {'is' if len(absent) == 1 else 'are'} missing on {title}"] if absent else []
+        searched = any(sitting["search"] for sitting in sittings.values())
+        missing += [] if searched else [f"the UNet's own choice of a weighting is missing on {title}"]
         seeds = min(seeds_of(sittings, method) for method in (BASE, EVERY))
         missing += [f"{seeds} of {WANTED_SEEDS} seeds on {title}"] if seeds < WANTED_SEEDS else []
     return f"**Preliminary:** {'; '.join(missing)}." if missing else ""
@@ -151,6 +164,9 @@ def sitting_text(title: str, sitting: Sitting, table: Table, *, again: bool) -> 
     parts += [table(*method_rows(sitting)), spread_text(sitting)]
     if EVERY in sitting["methods"]:
         parts += ["All weightings, from the one network for every weighting:", table(*weighting_rows(sitting))]
+    searched = [method for method in sitting["methods"] if is_searched(method)]
+    if searched:
+        parts += ["All weightings, a UNet for each:", table(*searched_rows(sitting, searched))]
     return "\n\n".join(part for part in (*parts, factors_text(sitting), plateau_text(sitting)) if part) + "\n"
 
 
@@ -161,9 +177,17 @@ def choice_text(sitting: Sitting) -> str:
         return "No weighting has been chosen yet."
     chosen, areas, other = choice["chosen"], choice["areas"], choice["areas, zero-masked model"]
     rival = max((name for name in other if name != "Shapley"), key=lambda name: other[name])
+    search = sitting["search"]
+    if search:
+        best = max(search, key=lambda name: search[name])
+        others = listed(f"{name} {area:.3f}" for name, area in search.items())
+        searched = f"Search by UNets, areas on validation images: {others}; so {best} for UNet and encoder."
+    else:
+        searched = "No UNets were searched through: the UNet was given the same."
     return (
-        f"Chosen on validation images: {chosen}, with an area of {areas[chosen]:.4f}; Shapley has "
-        f"{areas['Shapley']:.4f}. (By the zero-masked model it would have been {rival}.)"
+        f"Chosen on validation images by the network for every weighting: {chosen}, with an area of "
+        f"{areas[chosen]:.4f}; Shapley has {areas['Shapley']:.4f}. (By the zero-masked model it would have been "
+        f"{rival}.) {searched}"
     )
 
 
@@ -172,7 +196,7 @@ def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
     quarters = [f"inclusion, {evaluator}, first quarter" for evaluator in EVALUATORS]
     rows = []
-    lines = [(method, *main_row(sitting, method)) for method in sitting["methods"]]
+    lines = [(method, *main_row(sitting, method)) for method in sitting["methods"] if not is_searched(method)]
     if len(sitting["methods"].get(EVERY, {})) > 1:
         lines.append((EVERY, label_of(EVERY, "Shapley"), sitting["methods"][EVERY]["Shapley"]))
     for method, label, row in sorted(lines, key=lambda line: -line[2]["areas"][curves[0]][0]):
@@ -195,6 +219,21 @@ def weighting_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     return ["weighting", *map(short, curves)], [
         [f"**{name}**" if name == chosen else name, *(with_skill(rows[name], curve) for curve in curves)]
         for name in ordered
+    ]
+
+
+def is_searched(method: str) -> bool:
+    """Whether a method is a UNet of the search."""
+    return method.startswith(searched_name(""))
+
+
+def searched_rows(sitting: Sitting, searched: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Areas of the UNets of the search, from small coalitions to large."""
+    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
+    found = {weights: row for method in searched for weights, row in sitting["methods"][method].items()}
+    return ["weighting", "training", *map(short, curves)], [
+        [name, f"{row['training']['seconds']:.0f} s", *(with_skill(row, curve) for curve in curves)]
+        for name, row in sorted(found.items(), key=lambda item: emphasis(item[0]))
     ]
 
 

@@ -31,6 +31,11 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 """How the curve of each method is drawn: solid if it learns."""
 
 
+def searched_name(weights: object) -> str:
+    """Name of the UNet of a search that is taught a weighting."""
+    return f"UNet of {weights}"
+
+
 def gather(folder: Path) -> dict[str, Any]:
     """Return what all pieces in a folder say: data sets, their sittings from the fullest on, and how it came about."""
     pieces = [json.loads(path.read_text()) for path in sorted(folder.glob("[!.]*.json"))]
@@ -62,6 +67,7 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     base, best = (rows.get((method, "Shapley")) for method in (BASE, KERNEL_SHAP))
     by_method = {piece["method"]: piece for piece in pieces}
     choice = by_method.get("choice")
+    search = {piece["searched"]: piece["area"] for piece in pieces if "searched" in piece}
     shown = {"Shapley", choice["chosen"] if choice else ""}
     methods: dict[str, dict[str, Any]] = {}
     for (method, weights), row in rows.items():
@@ -73,6 +79,7 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "facts": by_method["setting"]["facts"],
         "choice": {key: choice[key] for key in ("chosen", "areas", "areas, zero-masked model")} if choice else None,
+        "search": search or None,
         "calls": max(piece.get("calls", 0) for piece in pieces),
         "methods": methods,
     }

@@ -87,7 +87,7 @@ def learned_text(document: Mapping[str, Any]) -> str:
 
 def listed(parts: Iterable[str]) -> str:
     """Return parts in a sentence."""
-    *firsts, last = parts
+    *firsts, last = [*parts] or [""]
     return f"{', '.join(firsts)} and {last}" if firsts else last
 
 
