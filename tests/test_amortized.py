@@ -260,7 +260,7 @@ def test_few_fits_teach_what_a_model_makes_of_points(tmp_path: Path) -> None:
     checkpoint = tmp_path / "run.safetensors"
     valuator = fw.AmortizedValuator(**given, progress=False, checkpoint=checkpoint)
     valuator.fit(x, flipped, reference=REFERENCE)
-    long = fw.RetrainingValuator(LogisticRegression(), method="least squares", budget=1500, progress=False)
+    long = fw.RetrainingValuator(LogisticRegression(), method="least squares", budget=1200, progress=False)
     truth = long.fit(x, flipped, reference=REFERENCE).values_
     assert Likeness.between(valuator.values_, truth).spearman > 0.6
     assert len(set(valuator.result_.suspects(8).tolist()) & set(range(6))) >= 5
