@@ -44,6 +44,8 @@ CALLS = 16_384
 CURVE_STEPS = 16
 CLASS_MEAN_IMAGES = 5000
 FIRST_QUARTER = 0.25
+SMOKE_IMAGES, SMOKE_JUDGED = 2, 4
+SMOKE_CALLS = 530  # least squares refuses fewer, of 256 players
 
 RUNS: Mapping[str, Mapping[str, Any]] = {
     "2 minutes": {"seconds": 120},
@@ -98,13 +100,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
     parser.add_argument("--add", type=Path, nargs="+", default=[], help="only add the runs that these files recorded")
-    parser.add_argument("--smoke", action="store_true", help="a minute on made-up images")
+    parser.add_argument("--smoke", action="store_true", help="some seconds on made-up images")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.data, arguments.runs = None, ["2 minutes"]
     elif arguments.data is None and not (arguments.draw or arguments.add):
         parser.error("--data is needed, or --smoke")
-    arguments.images, arguments.calls = (4, 600) if arguments.smoke else (IMAGES, CALLS)
+    arguments.images, arguments.calls = (SMOKE_IMAGES, SMOKE_CALLS) if arguments.smoke else (IMAGES, CALLS)
     return arguments
 
 
@@ -118,10 +120,10 @@ def run_once(name: str, setting: resnet.Setting, work: Path, *, smoke: bool) -> 
     budget = fw.Budget(steps=3) if smoke else fw.Budget(seconds=seconds)
     on_gpu = setting.images.x_train.device.type == "cuda"
     explainer = fw.FeatureExplainer(setting.model, setting.players, surrogate=setting.surrogate, **options).fit(
-        setting.x_train,
-        setting.x_valid,
+        setting.x_train[:8] if smoke else setting.x_train,
+        setting.x_valid[:8] if smoke else setting.x_valid,
         budget=budget,
-        batch_size=16 if smoke else 128,
+        batch_size=8 if smoke else 128,
         masks=4 if smoke else 16,
         learning_rate=2e-3,
         augment=setting.augment,
@@ -141,7 +143,7 @@ def run_once(name: str, setting: resnet.Setting, work: Path, *, smoke: bool) -> 
         "accuracy": setting.facts["accuracy"],
         "agreement": agreements(explainer, setting, halves),
         "class mean": class_means(explainer, setting, halves),
-        "curves": curves(explainer, setting, halves, count=32 if smoke else JUDGED),
+        "curves": curves(explainer, setting, halves, count=SMOKE_JUDGED if smoke else JUDGED),
     }
     path.write_text(json.dumps(results))
     print(name, json.dumps({key: round(row["pearson"], 3) for key, row in results["agreement"].items()}), flush=True)
@@ -153,8 +155,8 @@ def load_references(
     """Two independent halves of the references of a game, made once."""
     path = work / f"references of {output}.safetensors"
     if not path.exists():
-        x = setting.images.x_test[: 4 if smoke else IMAGES]
-        calls = 600 if smoke else CALLS
+        x = setting.images.x_test[: SMOKE_IMAGES if smoke else IMAGES]
+        calls = SMOKE_CALLS if smoke else CALLS
         halves = [resnet.references(setting, x, output, calls, seed) for seed in (1, 2)]
         save_file({"halves": torch.stack(halves).cpu().contiguous()}, path)
     return load_file(path)["halves"]
