@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ CALLS = 16_384
 CURVE_STEPS = 16
 CLASS_MEAN_IMAGES = 5000
 FIRST_QUARTER = 0.25
-SMOKE_IMAGES, SMOKE_JUDGED = 2, 4
+SMOKE_IMAGES, SMOKE_JUDGED, SMOKE_STEPS = 2, 4, 4
 SMOKE_CALLS = 530  # least squares refuses fewer, of 256 players
 
 RUNS: Mapping[str, Mapping[str, Any]] = {
@@ -143,7 +144,9 @@ def run_once(name: str, setting: resnet.Setting, work: Path, *, smoke: bool) -> 
         "accuracy": setting.facts["accuracy"],
         "agreement": agreements(explainer, setting, halves),
         "class mean": class_means(explainer, setting, halves),
-        "curves": curves(explainer, setting, halves, count=SMOKE_JUDGED if smoke else JUDGED),
+        "curves": curves(
+            explainer, setting, halves, *((SMOKE_JUDGED, SMOKE_STEPS) if smoke else (JUDGED, CURVE_STEPS))
+        ),
     }
     path.write_text(json.dumps(results))
     print(name, json.dumps({key: round(row["pearson"], 3) for key, row in results["agreement"].items()}), flush=True)
@@ -205,18 +208,19 @@ def pick(
     return values.gather(-1, index)[..., 0]
 
 
-def curves(explainer: fw.FeatureExplainer, setting: resnet.Setting, halves: Tensor, count: int) -> dict[str, Any]:
+def curves(
+    explainer: fw.FeatureExplainer, setting: resnet.Setting, halves: Tensor, count: int, steps: int
+) -> dict[str, Any]:
     """Areas of inclusion and exclusion by both evaluators; skill is relative to the references' own orders."""
     x = setting.images.x_test[:count]
     labels = setting.model(x).argmax(1)
-    several = weightings(explainer)
+    several, judged = weightings(explainer), partial(judge, setting, steps=steps)
     values = explainer.explain(x, weights=several, outputs=labels[:, None]).values[..., 0]
-    found = {str(weights): judge(setting, x, each, labels) for weights, each in zip(several, values, strict=True)}
+    found = {str(weights): judged(x, each, labels) for weights, each in zip(several, values, strict=True)}
     shuffled = torch.rand(values[0].shape, generator=torch.Generator().manual_seed(0)).to(x.device)
     few = halves.shape[2]
     best = {
-        str(weights): judge(
-            setting,
+        str(weights): judged(
             x[:few],
             pick(halves[:, resnet.WEIGHTS.index(weights)], labels[:few, None]).mean(0).to(x.device),
             labels[:few],
@@ -224,10 +228,9 @@ def curves(explainer: fw.FeatureExplainer, setting: resnet.Setting, halves: Tens
         for weights in several
     }
     on_few = {
-        str(weights): judge(setting, x[:few], each[:few], labels[:few])
-        for weights, each in zip(several, values, strict=True)
+        str(weights): judged(x[:few], each[:few], labels[:few]) for weights, each in zip(several, values, strict=True)
     }
-    random_on_few = judge(setting, x[:few], shuffled[:few], labels[:few])
+    random_on_few = judged(x[:few], shuffled[:few], labels[:few])
     skills = {
         name: {
             key: skill(row[key], random=random_on_few[key], best=best[name][key])
@@ -236,16 +239,16 @@ def curves(explainer: fw.FeatureExplainer, setting: resnet.Setting, halves: Tens
         }
         for name, row in on_few.items()
     }
-    return {"areas": found, "random": judge(setting, x, shuffled, labels), "skill": skills}
+    return {"areas": found, "random": judged(x, shuffled, labels), "skill": skills}
 
 
-def judge(setting: resnet.Setting, x: Tensor, values: Tensor, labels: Tensor) -> dict[str, float]:
+def judge(setting: resnet.Setting, x: Tensor, values: Tensor, labels: Tensor, *, steps: int) -> dict[str, float]:
     """Areas under the curves of some images."""
     zero_masked = fw.Surrogate(setting.model, setting.players, torch.zeros(1, 1, 1, 1, device=x.device))
     found = {}
     for name, evaluator in (("second surrogate", setting.judge), ("zero-masked model", zero_masked)):
         for kind, curve in (("inclusion", inclusion_curve), ("exclusion", exclusion_curve)):
-            drawn = curve(quickly(evaluator), x, values, labels, steps=CURVE_STEPS)
+            drawn = curve(quickly(evaluator), x, values, labels, steps=steps)
             found[f"{kind}, {name}"] = area(drawn)
             found[f"{kind}, {name}, first quarter"] = area(drawn, FIRST_QUARTER)
     return found
