@@ -45,6 +45,7 @@ FIXED = (fw.Shapley(), fw.Beta(alpha=16, beta=1))
 """Weightings that networks of their own are trained for, on the first game."""
 SEEDS = (0, 1, 2)
 INPUTS = 32
+EPOCHS = 30
 SECONDS = 120
 SURROGATE_SHARE = 0.3
 PLACES = (0.1, 0.5, 0.9)
@@ -80,16 +81,17 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
-    parser.add_argument("--smoke", action="store_true", help="a minute, and nothing learnt")
+    parser.add_argument("--smoke", action="store_true", help="some seconds, and nothing learnt")
     arguments = parser.parse_args()
     arguments.seeds = arguments.seeds[:1] if arguments.smoke else arguments.seeds
     arguments.inputs = 1 if arguments.smoke else INPUTS
+    arguments.epochs = 1 if arguments.smoke else EPOCHS
     return arguments
 
 
 def agreement_once(task: str, output: Output, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Train on one seed and compare with enumeration, for the output that is most likely."""
-    data: bundled.Task = getattr(bundled, task)(seed)
+    data = bundled.generated(seed) if task == "generated" else bundled.digits(seed, arguments.epochs)
     budget = fw.Budget(steps=4) if arguments.smoke else fw.Budget(seconds=SECONDS)
     explainer = fw.FeatureExplainer(data.model, data.players, output=output, seed=seed)
     explainer.fit(data.x_train, budget=budget, learning_rate=RATE, progress=False)
@@ -179,7 +181,7 @@ def identity(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
     The loss of a prediction minus that of the exact values, on shared coalitions, in units of the error.
     """
-    data = bundled.digits()
+    data = bundled.digits(epochs=arguments.epochs)
     steps = (2,) if arguments.smoke else SNAPSHOTS
     explainer = fw.FeatureExplainer(data.model, data.players)
     explainer.fit(data.x_train, budget=fw.Budget(steps=10 if arguments.smoke else 3000), progress=False)

@@ -36,14 +36,14 @@ class Task:
     output_names: tuple[str, ...]
 
 
-def digits(seed: int = 0) -> Task:
+def digits(seed: int = 0, epochs: int = 30) -> Task:
     """Return scikit-learn's 8 x 8 digits in 16 players of 2 x 2 pixels, and a small convolutional network."""
     x, y = digit_images()
     torch.manual_seed(seed)
     order = torch.randperm(len(x))
     x, y = x[order], y[order]
     model = digit_network()
-    _train(model, x[TEST_DIGITS:], y[TEST_DIGITS:], functional.cross_entropy)
+    _train(model, x[TEST_DIGITS:], y[TEST_DIGITS:], functional.cross_entropy, epochs)
     right = model(x[:TEST_DIGITS]).argmax(1) == y[:TEST_DIGITS]
     names = tuple(map(str, range(10)))
     return Task(model, fw.grid(8, 8, patch=2), x[TEST_DIGITS:], x[:TEST_DIGITS], float(right.double().mean()), names)
@@ -118,7 +118,7 @@ class Scale(nn.Module):
         return (x - self.mean) / self.deviation
 
 
-def _train(model: nn.Module, x: Tensor, y: Tensor, loss: Callable[[Tensor, Tensor], Tensor], epochs: int = 30) -> None:
+def _train(model: nn.Module, x: Tensor, y: Tensor, loss: Callable[[Tensor, Tensor], Tensor], epochs: int) -> None:
     optimiser = torch.optim.AdamW(model.parameters(), 2e-3)
     for _ in range(epochs):
         for rows in torch.randperm(len(x)).split(64):
