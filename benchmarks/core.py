@@ -250,7 +250,7 @@ def plot(errors: Errors, budgets: dict[int, list[int]], path: Path) -> None:
 
 def main() -> None:
     """Run everything, print the ratios, write JSON and figure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--instances", type=int, default=4, help="of each game")

@@ -65,7 +65,7 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     """Arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, help="CIFAR-10, as in agreement.py; else untrained networks are timed")
     parser.add_argument("--work", type=Path, help="folder that benchmarks/agreement.py worked in")
     parser.add_argument("--explainer", default="5 minutes", help="which of its runs to distill")

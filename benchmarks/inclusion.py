@@ -160,7 +160,7 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     """Arguments; a smoke run explains two classes of stripes by tiny networks that have learnt nothing."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, help="folder with the data sets, or the npz file of one")
     parser.add_argument("--datasets", nargs="+", choices=list(resnet.DATASETS), default=list(resnet.DATASETS))
     parser.add_argument("--work", type=Path, default=Path("build/inclusion"), help="folder for models and pieces, kept")
@@ -180,6 +180,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
     parser.add_argument("--smoke", action="store_true", help="some seconds on made-up images")
     arguments = parser.parse_args()
+    arguments.figures.mkdir(parents=True, exist_ok=True)
     arguments.images, arguments.steps, arguments.calls = IMAGES, STEPS, CALLS
     arguments.validation, arguments.searched = resnet.VALIDATION, fw.FEASIBLE_SET
     if arguments.smoke:

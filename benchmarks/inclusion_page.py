@@ -325,8 +325,8 @@ def claim_rows(datasets: Datasets) -> tuple[list[str], list[list[str]]]:
 
 def gain_of(sitting: Sitting, method: str, evaluator: str) -> list[float] | None:
     """Relative gain in inclusion area over FastSHAP, with its interval, if it was measured."""
-    if method not in sitting["methods"]:
-        return None
+    if method not in sitting["methods"] or (method == PAPERS_METHOD and not sitting["search"]):
+        return None  # the paper's method chooses its weighting itself
     gain: list[float] | None = (
         main_row(sitting, method)[1].get("over base", {}).get(f"inclusion, {evaluator}", {}).get("relative")
     )

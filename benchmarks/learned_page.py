@@ -37,7 +37,7 @@ correlation with a run of least squares on {fits:,} fits, and AUROC of the wrong
 
 {payoff}
 
-Runs: {runs}.
+Preliminary: the published form and the learned valuator of few fits have been improved since. Runs: {runs}.
 
 {provenance}
 """
@@ -189,10 +189,10 @@ def payoff_text(model: str, study: Mapping[str, Any]) -> str:
         enough = [int(fits) for fits, row in study[method].items() if row["spearman"][0] >= reached]
         parts.append(f"{min(enough):,}" if enough else f"more than {max(map(int, study[method])):,}")
     return (
-        f"{model.capitalize()}: learnt from {fewest} fits, values rank as well as {parts[0]} fits of least squares and "
-        f"{parts[1]} of TMC-Shapley. The simpler models alone, no fit at all, have {guess:.3f}, to which {fewest} fits "
-        f"add {reached - guess:+.3f} and {most:,} add {added:+.3f} (the long run's reliability is "
-        f"{study['reference']['reliability'][0]:.2f})."
+        f"{model.capitalize()}: the simpler models alone, no fit at all, have {guess:.3f}, to which {fewest} fits add "
+        f"{reached - guess:+.3f} and {most:,} add {added:+.3f} (the long run's reliability is "
+        f"{study['reference']['reliability'][0]:.2f}). So from {fewest} fits on, values rank as well as {parts[0]} "
+        f"fits of least squares and {parts[1]} of TMC-Shapley."
     )
 
 

@@ -168,7 +168,7 @@ def cores_of(machine: Mapping[str, Any]) -> str:
 
 def parse() -> argparse.Namespace:
     """Arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, help="Fashion-MNIST: a folder or an npz file; without, it is left out")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=-1, help="processes that fit models")

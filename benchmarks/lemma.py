@@ -58,7 +58,7 @@ ROW = dict[str, Any]
 
 def main() -> None:
     """Measure, print, draw, record."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for lemma.json")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")

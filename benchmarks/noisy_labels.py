@@ -125,7 +125,7 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     """Arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--data", type=Path, nargs="+", default=[], help="svhn, fashion_mnist, cifar10: files or folders"
     )

@@ -763,7 +763,7 @@ def readme_page() -> str:
 
 def main() -> None:
     """Write the pages, or check them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="only say which pages are out of date")
     check = parser.parse_args().check
     for path, text in ((README, readme_page()), (ROOT / "docs" / "results.md", results_page())):

@@ -75,7 +75,7 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     """Arguments; a smoke run times narrow networks on a few images."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, help="as in inclusion.py; without it networks are untrained")
     parser.add_argument("--datasets", nargs=1, choices=list(resnet.DATASETS), default=["cifar10"])
     parser.add_argument("--work", type=Path, help="folder that benchmarks/inclusion.py worked in")

@@ -100,7 +100,7 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     """Arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, help="SVHN: a folder or an npz file; without, points are made up")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(PARTS), help="none at all only joins")

@@ -39,6 +39,16 @@ def test_scores_tell_which_of_the_simpler_games_is_alike() -> None:
     torch.testing.assert_close(process.values(fw.Shapley()), values[:, 0], rtol=0, atol=0.15)
 
 
+def test_a_game_that_hardly_gains_is_not_blown_up() -> None:
+    generator = torch.Generator().manual_seed(4)
+    values = torch.randn(40, 2, generator=generator, dtype=torch.float64) + torch.tensor([1.0, 0])
+    values[:, 1] += 1e-3 - values[:, 1].mean()
+    coalitions = drawn(fw.Shapley(), 40, 25)
+    worth = coalitions.double() @ values
+    process = Process(make_points(40, values), Scores(coalitions, 2.9 * worth[:, 0] + 0.1, worth))
+    torch.testing.assert_close(process.values(fw.Shapley()), 2.9 * values[:, 0], rtol=0, atol=0.3)
+
+
 def test_many_scores_find_the_values_of_any_weighting() -> None:
     """Interactions make the values of two weightings differ; the simpler game is of no use here."""
     generator = torch.Generator().manual_seed(1)

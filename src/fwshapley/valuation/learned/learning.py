@@ -99,13 +99,13 @@ def learn_as_published(lesson: Lesson, weights: Semivalue, plan: Plan) -> Learne
     with own_randomness(plan.device):
         torch.manual_seed(plan.seed)
         network = PublishedNetwork(lesson.x.cpu(), lesson.classes).to(plan.device)
-    kernel = BatchKernel(lesson, weights.size_law(batch).to(plan.device))
+    generator = torch.Generator(plan.device).manual_seed(plan.seed)
+    kernel = BatchKernel(lesson, weights.size_law(batch).to(plan.device)).measured(batch, generator)
     history = plan.train(network, kernel, len(lesson.x))
     with torch.no_grad():
         network.remember(lesson.references, lesson.other_labels, POINTS_AT_ONCE)
         parts = zip(lesson.x.split(POINTS_AT_ONCE), lesson.labels.split(POINTS_AT_ONCE), strict=True)
         said = torch.cat([network(x).gather(1, labels[:, None])[:, 0] for x, labels in parts]).mean()
-        generator = torch.Generator(plan.device).manual_seed(plan.seed)
         network.level.copy_(kernel.level(weights, batch, generator) - said)
     return Learned(network, history, torch.zeros(0, dtype=torch.int64))
 

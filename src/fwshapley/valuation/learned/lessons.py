@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -123,6 +123,7 @@ class BatchKernel:
         sizes: of coalitions, drawn in a step.
         of_a_size: coalitions of each.
         references: whose games are played in a step.
+        unit: of the loss; the same in every step, or steps whose coalitions are worth much would count for less.
     """
 
     lesson: Lesson
@@ -130,9 +131,10 @@ class BatchKernel:
     sizes: int = 8
     of_a_size: int = 8
     references: int = 64
+    unit: float = 1.0
 
     def __call__(self, network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        """Variance of the error over coalitions of a size, in units of their mean squared worth."""
+        """Variance of the error over coalitions of a size."""
         lesson, device = self.lesson, self.lesson.x.device
         rows, generator = batch.rows.to(device), batch.generator
         some = batch.shard.of(lesson.some_references(self.references, generator))
@@ -143,8 +145,17 @@ class BatchKernel:
         members = draw_trusted_sizes(sizes.repeat_interleave(self.of_a_size), len(rows), generator)
         worth = games(members)
         with torch.autocast(device.type, enabled=False):
-            error = (worth - members.float() @ (values - values.mean())).view(-1, self.of_a_size)
-            return error.var(1).mean() / worth.square().mean()
+            error = (worth - members.float() @ values).view(-1, self.of_a_size)
+            return error.var(1).mean() / self.unit
+
+    def measured(self, batch: int, generator: torch.Generator) -> BatchKernel:
+        """Return it with the mean squared worth of everyone as its unit, so that losses of all games are alike."""
+        device, worth = self.lesson.x.device, []
+        for _ in range(LEVEL_GAMES):
+            rows = torch.randperm(len(self.lesson.x), generator=generator, device=device)[:batch]
+            games = self.lesson.games(rows, self.lesson.some_references(self.references, generator))
+            worth.append(games(torch.ones(1, len(rows), dtype=torch.bool, device=device)))
+        return replace(self, unit=float(torch.cat(worth).square().mean()) or 1.0)
 
     def level(self, weights: Semivalue, batch: int, generator: torch.Generator) -> float:
         """Mean value of a point of a batch, sum_s w(s) E[v(s + 1) - v(s)], from sampled coalitions."""

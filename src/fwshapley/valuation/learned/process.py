@@ -7,9 +7,9 @@ value is sum_k c_k phi_i(u_k) + psi_i + level. What they leave is learnt by leas
 size law, which has the semivalue as its minimiser (docs/math.md, section 2), with a Gaussian process over points as its
 prior: one value per label, nearby points of a label are alike, at two ranges, and each point has its own. f, what
 coalitions of a size score on average, is smooth in logit (|S|/n); its semivalue is one number, the level. Each c is
-expected to be what everyone gains in v over what everyone gains in u, shared by all games, give or take a third: which
-game explains scores best need not be the one that ranks points best. All other variances are those that the scores make
-most likely, if psi is not expected to be large.
+expected to be such that all games together gain what everyone gains in v, each in proportion to what it gains, give or
+take 30 % of the largest: which game explains scores best need not be the one that ranks points best. All other
+variances are those that the scores make most likely, if psi is not expected to be large.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UNSURE = 0.35
 not make these certain."""
 
 SWAY = 0.3
-"""Standard deviation of each c, over what it is expected to be."""
+"""Standard deviation of each c, over the largest that is expected."""
 
 STEPS = 60
 LOG_LIMIT = 12.0
@@ -90,8 +90,9 @@ class Process:
     def __init__(self, points: Labelled, scores: Scores, *, seed: int = 0) -> None:
         self.points, self.scores, self.n = points, scores, len(points.labels)
         gained, gained_simply = (each[1] - each[0] for each in (scores.worth, scores.simple))
-        shares = torch.where(gained_simply == 0, 0, gained / gained_simply).clamp(min=0)
-        self.factor: Float64[Tensor, " games"] = shares / len(shares)
+        useful = gained_simply.clamp(min=0)  # a game that hardly gains says little, and must not be blown up
+        square = float(useful.square().sum()) or 1.0
+        self.factor: Float64[Tensor, " games"] = float(gained.clamp(min=0)) * useful / square
         left = scores.worth - scores.simple @ self.factor
         self.unit, self.mean = _spread(left), float(left.mean())
         self.scale = torch.tensor([_spread(each) for each in scores.simple.T], dtype=torch.float64)
@@ -102,7 +103,7 @@ class Process:
         few = torch.randperm(len(scores.worth), generator=generator)[:MOST_FOR_VARIANCES]
         unsure = UNSURE * float((points.simple @ self.factor).std()) / self.unit
         pieces = torch.stack(list(self._pieces(scores.some(few))))
-        sway = (SWAY * self.factor * self.scale / self.unit).square()
+        sway = (SWAY * self.factor.max() * self.scale / self.unit).square()
         self.variances = _likeliest(pieces, self._left(scores.some(few)), least_own=self.n * unsure**2, sway=sway)
         self._players = self._likeness(points)
         covariance = JITTER * torch.eye(len(scores.worth), dtype=torch.float64)
@@ -211,7 +212,7 @@ def _likeliest(
         return float(loss.detach()), theta.grad.numpy()
 
     bounds = np.tile([-LOG_LIMIT, LOG_LIMIT], (len(sought), 1))
-    bounds[OWN_PARTS.stop - 1, 0] = math.log(max(least_own, math.exp(-LOG_LIMIT)))
+    bounds[OWN_PARTS.stop - 1, 0] = np.clip(math.log(max(least_own, math.exp(-LOG_LIMIT))), -LOG_LIMIT, LOG_LIMIT)
     start = np.clip(0, bounds[:, 0], bounds[:, 1])
     found = minimize(surprise, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
     return torch.cat([torch.tensor(found.x, dtype=torch.float64).exp(), sway])

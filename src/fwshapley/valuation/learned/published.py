@@ -7,9 +7,9 @@ A batch of b points plays for a batch of reference points; coalitions of them ar
 Averaged over random batches, such a value is an n-player semivalue whose size law is that of b players, and zero
 beyond: `batch_law` gives it as a `Cardinality`, to compare with the exact engine.
 
-Where this deviates from the paper: the exact kernel in place of its approximate one; the sum of a batch's values is
-made right by a shift, as FastSHAP does, where the paper speaks of a regulariser. For one point the references enter
-through sum_j k_j k_j' over each class, so those sums are all that is kept of them.
+Where this deviates from the paper: the exact kernel in place of its approximate one; the level of all values, which
+the loss leaves open, is measured at the end, where the paper speaks of a regulariser. For one point the references
+enter through sum_j k_j k_j' over each class, so those sums are all that is kept of them.
 """
 
 from __future__ import annotations
