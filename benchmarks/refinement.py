@@ -55,6 +55,7 @@ SECONDS = 45
 WORKERS = 2
 RATE = 6e-3
 INPUTS = 6
+EPOCHS = 30
 CALLS = (64, 128, 256, 512)
 MORE_CALLS = (1024, 2048, 4096)
 REFERENCE_CALLS, MOST_ENUMERATED = 20_000, 16
@@ -67,7 +68,7 @@ def main() -> None:
     started = time.perf_counter()
     torch.set_num_threads(1)  # of the figures recorded: each run has one core
     jobs = [(name, seed) for name in TASKS for seed in arguments.seeds]
-    with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(arguments.workers, get_context("spawn")) as pool:
         found = dict(
             zip(jobs, pool.map(measure_once, *zip(*jobs, strict=True), itertools.repeat(arguments)), strict=True)
         )
@@ -86,7 +87,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
-    parser.add_argument("--smoke", action="store_true", help="a minute, and nothing learnt")
+    parser.add_argument("--smoke", action="store_true", help="some seconds, and nothing learnt")
     arguments = parser.parse_args()
     smoke = arguments.smoke
     arguments.seeds = SEEDS[:1] if smoke else SEEDS
@@ -95,10 +96,12 @@ def parse() -> argparse.Namespace:
     arguments.more_calls = (256,) if smoke else MORE_CALLS
     arguments.reference_calls = 512 if smoke else REFERENCE_CALLS
     arguments.held_out = 8 if smoke else HELD_OUT
+    arguments.epochs = 1 if smoke else EPOCHS
+    arguments.workers = 1 if smoke else WORKERS  # each loads torch and shap
     return arguments
 
 
-def breast_cancer(seed: int) -> bundled.Task:
+def breast_cancer(seed: int, epochs: int) -> bundled.Task:
     """Return scikit-learn's breast cancer table (569 patients, 30 measurements) and a small perceptron."""
     data = load_breast_cancer()
     x, y = torch.tensor(data.data, dtype=torch.float32), torch.tensor(data.target)
@@ -109,7 +112,7 @@ def breast_cancer(seed: int) -> bundled.Task:
     scale = bundled.Scale(x[train].mean(0), x[train].std(0))
     model = nn.Sequential(scale, nn.Linear(30, 32), nn.Tanh(), nn.Linear(32, 2))
     optimiser = torch.optim.AdamW(model.parameters(), 2e-3)
-    for _ in range(60):
+    for _ in range(2 * epochs):
         for rows in torch.randperm(len(x) - 150).split(64):
             optimiser.zero_grad()
             functional.cross_entropy(model(x[train][rows]), y[train][rows]).backward()
@@ -119,13 +122,13 @@ def breast_cancer(seed: int) -> bundled.Task:
     return bundled.Task(model, players, x[train], x[test], float(right.double().mean()), tuple(data.target_names))
 
 
-def single_pixels(seed: int) -> bundled.Task:
+def single_pixels(seed: int, epochs: int) -> bundled.Task:
     """Return the digits with a player for each pixel."""
-    task = bundled.digits(seed)
+    task = bundled.digits(seed, epochs)
     return bundled.Task(task.model, fw.grid(8, 8, patch=1), task.x_train, task.x_test, task.skill, task.output_names)
 
 
-TASKS: Mapping[str, Callable[[int], bundled.Task]] = {
+TASKS: Mapping[str, Callable[[int, int], bundled.Task]] = {
     "digits, 16 players": bundled.digits,
     "digits, 64 players": single_pixels,
     "breast cancer, 30 players": breast_cancer,
@@ -135,7 +138,7 @@ TASKS: Mapping[str, Callable[[int], bundled.Task]] = {
 def measure_once(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Errors of every method, how often standard errors cover, and how well errors are predicted, on one seed."""
     torch.set_num_threads(1)
-    task = TASKS[name](seed)
+    task = TASKS[name](seed, arguments.epochs)
     budget = fw.Budget(steps=4) if arguments.smoke else fw.Budget(seconds=SECONDS)
     explainer = fw.FeatureExplainer(task.model, task.players, seed=seed)
     explainer.fit(task.x_train, budget=budget, learning_rate=RATE, progress=False)
