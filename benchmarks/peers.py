@@ -48,6 +48,7 @@ import bundled
 SEEDS = (0, 1, 2)
 MANY = 1000
 INPUTS = 32
+EPOCHS = 30
 REFERENCE_CALLS = 16_384
 SECONDS = 60
 REFINED_CALLS = 256
@@ -77,15 +78,14 @@ def main() -> None:
     started = time.perf_counter()
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in CASES}
     sanity: dict[str, list[dict[str, Any]]] = {"true labels": [], "shuffled labels": []}
-    budget = fw.Budget(steps=20) if arguments.smoke else fw.Budget(seconds=SECONDS)
     for seed in arguments.seeds:
         for name, make in CASES.items():
-            case = make(seed, budget)
+            case = make(seed, arguments)
             found = compare(case, seed, arguments)
             runs[name].append(found)
             print(name, seed, *(f"\n  {method}: {row}" for method, row in found.items()), flush=True)
         for name, cases in sanity.items():
-            cases.append(check_sanity(breast_cancer(seed, budget, shuffled=name == "shuffled labels"), arguments))
+            cases.append(check_sanity(breast_cancer(seed, arguments, shuffled=name == "shuffled labels"), arguments))
             print(name, cases[-1], flush=True)
     tables = {name: summarise(found) for name, found in runs.items()}
     results = {"tables": tables, "sanity": sanity, "inputs": arguments.inputs, "calls": 2 * arguments.calls}
@@ -104,34 +104,38 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="seconds, on networks that have learnt nothing")
     arguments = parser.parse_args()
     arguments.inputs, arguments.calls, arguments.few = (INPUTS, REFERENCE_CALLS, 8)
+    arguments.timed, arguments.judged, arguments.epochs = MANY, None, EPOCHS
+    arguments.budget = fw.Budget(seconds=SECONDS)
     if arguments.smoke:
         arguments.seeds, arguments.inputs, arguments.calls, arguments.few = [0], 3, 256, 1
+        arguments.timed, arguments.judged, arguments.epochs = 20, 12, 1
+        arguments.budget = fw.Budget(steps=4)
     arguments.out.mkdir(parents=True, exist_ok=True)
     return arguments
 
 
-def breast_cancer(seed: int, budget: fw.Budget, *, shuffled: bool = False) -> Case:
+def breast_cancer(seed: int, arguments: argparse.Namespace, *, shuffled: bool = False) -> Case:
     """Gradient boosting on a table, as a black box; its labels may be shuffled before all else."""
     x, y = load_breast_cancer(return_X_y=True, as_frame=True)
     y = y.sample(frac=1, random_state=seed, ignore_index=True) if shuffled else y
     x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.3, random_state=seed)
     model = HistGradientBoostingClassifier(max_iter=100, random_state=seed).fit(x_train, y_train)
-    explainer = fw.FeatureExplainer(model, seed=seed).fit(x_train, budget=budget, progress=False)
+    explainer = fw.FeatureExplainer(model, seed=seed).fit(x_train, budget=arguments.budget, progress=False)
     return Case(explainer, x_test, torch.tensor(y_test.to_numpy()), gradients=False)
 
 
-def digits(seed: int, budget: fw.Budget) -> Case:
+def digits(seed: int, arguments: argparse.Namespace) -> Case:
     """Return a small convolutional network on images."""
-    task = bundled.digits(seed)
+    task = bundled.digits(seed, arguments.epochs)
     explainer = fw.FeatureExplainer(task.model, task.players, output_names=task.output_names, seed=seed)
-    explainer.fit(task.x_train, budget=budget, learning_rate=6e-3, progress=False)
+    explainer.fit(task.x_train, budget=arguments.budget, learning_rate=6e-3, progress=False)
     images, classes = bundled.digit_images()
     torch.manual_seed(seed)
     y = classes[torch.randperm(len(images))][: len(task.x_test)]
     return Case(explainer, task.x_test, y, gradients=True)
 
 
-CASES: Mapping[str, Callable[[int, fw.Budget], Case]] = {
+CASES: Mapping[str, Callable[[int, argparse.Namespace], Case]] = {
     "breast cancer, gradient boosting": breast_cancer,
     "digits, convolutional network": digits,
 }
@@ -154,8 +158,10 @@ def compare(case: Case, seed: int, arguments: argparse.Namespace) -> dict[str, d
         count = len(x) if quick else min(arguments.few, len(x))
         values = explain(x[:count], labels[:count])
         agreed = measure_agreement(values, reference[:count])
-        many = repeat(case.x, MANY) if quick else x[:count]
-        numbers = repeat(explainer.explain(case.x, outputs="predicted").outputs, MANY) if quick else labels[:count]
+        many = repeat(case.x, arguments.timed) if quick else x[:count]
+        numbers = (
+            repeat(explainer.explain(case.x, outputs="predicted").outputs, arguments.timed) if quick else labels[:count]
+        )
         began = time.perf_counter()
         explain(many, numbers)
         each = (time.perf_counter() - began) / len(many)
@@ -246,7 +252,7 @@ def repeat(x: Any, count: int) -> Any:  # noqa: ANN401 - a DataFrame or a tensor
 
 def check_sanity(case: Case, arguments: argparse.Namespace) -> dict[str, Any]:
     """Skill of the learned order by the labels of held-out inputs, and whether the report warns."""
-    explainer, x, y = case.explainer, case.x, case.y
+    explainer, x, y = case.explainer, case.x[: arguments.judged], case.y[: arguments.judged]
     assert explainer.players is not None  # noqa: S101 - it is fitted
     explained = explainer.explain(x, outputs="predicted")
     sampled = fw.baseline("least squares", explainer, calls=SANITY_CALLS)
