@@ -31,7 +31,7 @@ def test_every_script_is_tested() -> None:
 
 
 def test_the_demo_writes_its_report(tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / "demo.py"), "--out", str(tmp_path), "--seconds", "1", "--exact", "2"]
+    command = [sys.executable, str(EXAMPLES / "demo.py"), "--out", str(tmp_path), "--seconds", "0.5", "--exact", "1"]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own script
     assert "every weighting: Shapley" in ran.stdout
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
