@@ -197,8 +197,8 @@ def parse() -> argparse.Namespace:
         arguments.parts, arguments.seeds, arguments.jobs = ["breast cancer", "logistic regression"], [0], 1
         arguments.work = arguments.out / "parts"
         arguments.budgets = {"2 steps": fw.Budget(steps=2)}
-        arguments.players, arguments.reference_fits, arguments.sizes = 60, 200, (60, 40)
-        arguments.fits = {"learned": (20,), "least squares": (150,), "tmc": (600,)}
+        arguments.players, arguments.reference_fits, arguments.sizes = 40, 150, (60, 40)
+        arguments.fits = {"learned": (20,), "least squares": (120,), "tmc": (400,)}
     return arguments
 
 
