@@ -247,7 +247,7 @@ def prepare(data: Path | None, device: torch.device, work: Path, name: Name = "c
     images = load(name, data, device) if data else stripes(SMOKE_IMAGES, device)
     validation = VALIDATION if data else SMOKE_VALIDATION
     players = fw.grid(SIDE, SIDE, patch=2).to(device)
-    width, epochs, batch = (8, 4, 32) if smoke else (64, source.epochs, 512)
+    width, epochs, batch = (8, 2, 32) if smoke else (64, source.epochs, 512)
     steps = 3 if smoke else source.surrogate_epochs * (len(images.x_train) - validation) // batch
     augment = flip_and_shift if source.mirrored else shift
     facts: dict[str, Any] = {}
