@@ -158,8 +158,9 @@ def test_saliency_of_a_linear_model_is_the_size_of_its_weights(linear: fw.Featur
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_samplers_agree_with_enumeration(name: str, explainers: dict[str, fw.FeatureExplainer]) -> None:
     explainer = explainers["table"]
-    exact = torch.stack([fw.exact_values(explainer.game(row), fw.Shapley()) for row in X_TABLE]).float()[..., :1]
-    found = baseline(name, explainer, calls=4000).explain(X_TABLE, outputs=[0]).values
+    x = X_TABLE[:3]  # captum is slow
+    exact = torch.stack([fw.exact_values(explainer.game(row), fw.Shapley()) for row in x]).float()[..., :1]
+    found = baseline(name, explainer, calls=4000).explain(x, outputs=[0]).values
     assert float((found - exact).abs().max() / exact.abs().max()) < 0.03
     if name != "multilinear":  # the others are efficient, captum's KernelShap up to the weight it gives the ends
         tolerance = 1e-3 if name == "kernel shap" else 1e-5
