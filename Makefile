@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test lint docs format clean
+.PHONY: help demo test coverage lint docs format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -12,8 +12,11 @@ help:  ## show this list
 demo: $(VENV)/.installed  ## the main job on bundled data, checked against enumeration: demo/report.html
 	$(BIN)/python examples/demo.py --out demo
 
-test: $(VENV)/.developer  ## run the tests on all cores, with coverage
+test: $(VENV)/.developer  ## run the tests on all cores
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+coverage: $(VENV)/.developer  ## the same, and which lines they reach
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov=fwshapley --cov-report=term-missing:skip-covered
 
 lint: $(VENV)/.developer  ## check style, types and formatting
 	$(BIN)/ruff check
