@@ -53,7 +53,13 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
     "2 minutes, uneven": {"seconds": 120, "objective": Multilinear(evenness=0)},
     "2 minutes, log odds": {"seconds": 120, "output": "logit"},
     "2 minutes, UNet": {"seconds": 120, "network": "unet"},
-    "2 minutes, FastSHAP": {"seconds": 120, "network": "unet", "objective": "kernel", "weights": fw.Shapley()},
+    "2 minutes, FastSHAP": {
+        "seconds": 120,
+        "network": "unet",
+        "objective": "kernel",
+        "weights": fw.Shapley(),
+        "constraint": "normalise",
+    },
     "5 minutes": {"seconds": 300},
     "10 minutes": {"seconds": 600},
 }

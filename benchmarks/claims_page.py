@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from inclusion_page import CLAIM, PAPERS_METHOD, gain_of, preliminary_text, verdict_on
-from inclusion_results import EVALUATORS, EVERY
+from inclusion_page import CLAIM, gain_of, preliminary_text, verdict_on
+from inclusion_results import CHOSEN, EVALUATORS, EVERY
 from learned_page import listed
 from noisy_labels import TITLES, USUAL, reference_name
 from noisy_page import ALL_TRAINING, CLOSE, duration, of_paper
@@ -47,7 +47,7 @@ def gain_line(document: Document) -> Line:
     first = {DATASETS[name].title: next(iter(sittings.values())) for name, sittings in datasets.items()}
     gains = {
         (label, title): [gain for evaluator in EVALUATORS if (gain := gain_of(sitting, method, evaluator))]
-        for label, method in (("its UNet", PAPERS_METHOD), ("our network", EVERY))
+        for label, method in (("its UNet", CHOSEN), ("our network", EVERY))
         for title, sitting in first.items()
         if method == EVERY or sitting["search"]
     }

@@ -8,9 +8,9 @@ model itself on images masked by zeros, the FW-Shapley paper's measure.
 Learned methods get the same GPU time and the same surrogate, data and optimiser:
 
 - "FastSHAP", as published: a plain UNet, Shapley values, coalitions in complementary pairs, additive normalisation;
-- "encoder": the same objective for a network that starts from the surrogate;
-- "UNet, chosen" (the FW-Shapley paper's method) and "encoder, chosen": with the weighting of the feasible set that was
-  chosen by a search: a UNet for each, trained for less time;
+- "UNet, chosen", the FW-Shapley paper's method: of UNets for each weighting of the feasible set, the best. Their
+  objective is centred by size, which has the same minimiser and less noise; "not centred" is as published;
+- "encoder" and "encoder, chosen": the same for a network that starts from the surrogate;
 - "every weighting": our network for all weightings, an encoder started from the surrogate; it chooses for itself.
 
 Weightings are chosen by the inclusion area on validation images, by the surrogate that is explained, before any number
@@ -47,13 +47,16 @@ import fwshapley as fw
 import resnet
 from agreement import quickly
 from fwshapley.metrics import Evaluator, area, exclusion_curves, inclusion_curve, inclusion_curves
+from fwshapley.objective import SumConstraint
 from fwshapley.saving import FILE
 from inclusion_results import (
     BASE,
+    CHOSEN,
     EVALUATORS,
     EVERY,
     KERNEL_SHAP,
     LONG_RUN,
+    NOT_CENTRED,
     SIMPLE,
     draw,
     gather,
@@ -66,7 +69,7 @@ from record import record
 
 SEEDS = (0, 1, 2)
 IMAGES, STEPS = 1000, 32
-SECONDS, SEARCH_SECONDS, PLATEAU_SECONDS = 120, 60, (240, 480)
+SECONDS, LONGER_SECONDS = 60, (120, 240)
 CALLS, CALLS_AT_ONCE = 16_384, 40
 KERNEL_SECONDS = 240
 CLASS_MEAN_IMAGES = 5000
@@ -78,15 +81,16 @@ class Learner:
 
     network: Literal["auto", "unet"]
     weights: Literal["every", "chosen"] | fw.Semivalue
+    constraint: SumConstraint = "centre"
 
 
 LEARNERS: Mapping[str, Learner] = {
     EVERY: Learner("auto", "every"),
-    BASE: Learner("unet", fw.Shapley()),
+    BASE: Learner("unet", fw.Shapley(), "normalise"),
     "encoder": Learner("auto", fw.Shapley()),
     "encoder, chosen": Learner("auto", "chosen"),
-    "UNet, chosen": Learner("unet", "chosen"),
-    **{searched_name(weights): Learner("unet", weights) for weights in fw.FEASIBLE_SET},
+    NOT_CENTRED: Learner("unet", "chosen", "normalise"),
+    **{searched_name(weights): Learner("unet", weights) for weights in resnet.WEIGHTS},
 }
 
 
@@ -168,10 +172,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--join", action="store_true", help="do nothing but join the pieces kept in --work")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="of explainers; most use the first")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="GPU time of each learned method")
-    parser.add_argument("--search-seconds", type=float, default=SEARCH_SECONDS, help="of each UNet of the search")
-    parser.add_argument(
-        "--plateau", type=float, nargs="+", default=list(PLATEAU_SECONDS), help="longer times, FastSHAP"
-    )
+    parser.add_argument("--longer", type=float, nargs="+", default=list(LONGER_SECONDS), help="GPU times to compare")
     parser.add_argument("--kernel-seconds", type=float, default=KERNEL_SECONDS, help="for long runs, in this call")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
@@ -188,7 +189,7 @@ def parse() -> argparse.Namespace:
         arguments.data, arguments.work = None, arguments.out / "parts"
         arguments.datasets, arguments.seeds = ["cifar10"], [0]
         arguments.parts = [
-            part for part in PARTS if part not in {"encoder", "UNet, chosen", "plateau", "long run, chosen"}
+            part for part in PARTS if part not in {"encoder", CHOSEN, NOT_CENTRED, "longer", "long run, chosen"}
         ]
         arguments.images, arguments.steps, arguments.calls, arguments.validation = 4, 4, 530, 8
     elif arguments.data is None and not (arguments.draw or arguments.join):
@@ -213,6 +214,8 @@ def told(piece: Mapping[str, Any]) -> list[str]:
 
 def learn(study: Study, method: str, seed: int, seconds: float) -> fw.FeatureExplainer:
     """Return a trained explainer: one at hand, one that an earlier call saved, or one that is trained now."""
+    if method == CHOSEN:
+        method = searched_name(search(study))
     known = (method, seconds, seed)
     if known not in study.explainers:
         folder = folder_of(study, *known)
@@ -236,7 +239,8 @@ def train(study: Study, learner: Learner, seed: int, seconds: float, folder: Pat
     on_gpu = setting.images.x_train.device.type == "cuda"
     options: dict[str, Any] = {}
     if learner.weights != "every":
-        options = {"objective": "kernel", "weights": search(study) if learner.weights == "chosen" else learner.weights}
+        weights = search(study) if learner.weights == "chosen" else learner.weights
+        options = {"objective": "kernel", "weights": weights, "constraint": learner.constraint}
     if on_gpu:
         torch.compiler.reset()  # or, after some networks of one class, those to come would not be compiled
     explainer = fw.FeatureExplainer(
@@ -285,7 +289,7 @@ def choose(study: Study) -> fw.Semivalue:
 
 def search(study: Study) -> fw.Semivalue:
     """Return the weighting of the feasible set whose UNet has the largest inclusion area on validation images."""
-    seed, seconds = study.arguments.seeds[0], study.arguments.search_seconds
+    seed, seconds = study.arguments.seeds[0], study.arguments.seconds
     areas = {}
     for weights in study.arguments.searched:
 
@@ -302,10 +306,10 @@ def search(study: Study) -> fw.Semivalue:
 
 
 def judge_search(study: Study) -> None:
-    """Judge all UNets of the search on test images, once it is over."""
+    """Judge all UNets of the search on test images, once it is over, and one for Shapley beside them."""
     search(study)
-    for weights in study.arguments.searched:
-        judge_learned(study, searched_name(weights), study.arguments.seeds[0], seconds=study.arguments.search_seconds)
+    for weights in (fw.Shapley(), *study.arguments.searched):
+        judge_learned(study, searched_name(weights), study.arguments.seeds[0])
 
 
 def judge_learned(study: Study, method: str, seed: int, *, seconds: float | None = None) -> None:
@@ -396,9 +400,10 @@ def repeat(study: Study) -> None:
 
 
 def lengthen(study: Study) -> None:
-    """Judge FastSHAP after longer training."""
-    for seconds in study.arguments.plateau:
-        judge_learned(study, BASE, study.arguments.seeds[0], seconds=seconds)
+    """Judge the same two after longer training."""
+    for seconds in study.arguments.longer:
+        for method in (BASE, EVERY):
+            judge_learned(study, method, study.arguments.seeds[0], seconds=seconds)
 
 
 def learned_part(method: str) -> Callable[[Study], None]:
@@ -412,12 +417,13 @@ PARTS: Mapping[str, Callable[[Study], object]] = {
     BASE: learned_part(BASE),
     "simple": judge_simple,
     "search": judge_search,
-    "UNet, chosen": learned_part("UNet, chosen"),
+    CHOSEN: learned_part(CHOSEN),
     "encoder": learned_part("encoder"),
     "encoder, chosen": learned_part("encoder, chosen"),
     KERNEL_SHAP: lambda study: judge_long_run(study, KERNEL_SHAP, fw.Shapley()),
     "seeds": repeat,
-    "plateau": lengthen,
+    NOT_CENTRED: learned_part(NOT_CENTRED),
+    "longer": lengthen,
     "long run, chosen": lambda study: judge_long_run(study, LONG_RUN, search(study)),
 }
 """In the order of their importance; the model and its surrogates come before them."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from inclusion_results import (
     BASE,
+    CHOSEN,
     EVALUATORS,
     EVERY,
     KERNEL_SHAP,
@@ -27,7 +28,6 @@ Datasets = Mapping[Name, Mapping[str, Sitting]]
 
 CLAIM = 0.27
 WANTED_SEEDS = 3
-PAPERS_METHOD = "UNet, chosen"
 KINDS = ("inclusion", "exclusion")
 PAPER_SECONDS = {"gradcam": 17.89, "integrated gradients": 147.45, "saliency": 10.59, BASE: 1.42, EVERY: 1.42}
 """Its Table 1, on a GTX 1080."""
@@ -48,10 +48,11 @@ under the exclusion curve (as they are hidden; lower is better). Two evaluators:
 initialisation, that no explainer has seen; and the model itself on images masked by zeros, which it has never met: the
 FW-Shapley paper's measure. {skill}Learned methods share surrogate, data, optimiser and GPU time. FastSHAP is as
 published: a plain UNet, Shapley values, coalitions in complementary pairs, additive normalisation. "UNet" and "encoder"
-(started from the surrogate) learn one weighting by the same objective; "every weighting" is our network for all of
-them. Weightings were chosen among the paper's eight by the inclusion area on validation images, judged by the surrogate
-that is explained, before any number on test images; those come from other judges. Brackets after a gain are 95 %
-intervals of a bootstrap over images, which stay paired; they do not know that another training would differ, which
+(started from the surrogate) learn one weighting by the same least squares, centred by size, which leaves the minimiser
+and takes noise away; "not centred" is the FW-Shapley paper's method as published; "every weighting" is our network for
+all of them. Weightings were chosen among the paper's eight by the inclusion area on validation images, judged by the
+surrogate that is explained, before any number on test images; those come from other judges. Brackets after a gain are
+95 % intervals of a bootstrap over images, which stay paired; they do not know that another training would differ, which
 seeds show.
 
 {sittings}
@@ -167,7 +168,10 @@ def sitting_text(title: str, sitting: Sitting, table: Table, *, again: bool) -> 
     searched = [method for method in sitting["methods"] if is_searched(method)]
     if searched:
         parts += ["All weightings, a UNet for each:", table(*searched_rows(sitting, searched))]
-    return "\n\n".join(part for part in (*parts, factors_text(sitting), plateau_text(sitting)) if part) + "\n"
+    header, longer = longer_rows(sitting)
+    if longer:
+        parts += ["Does longer training help?", table(header, longer)]
+    return "\n\n".join(part for part in (*parts, factors_text(sitting)) if part) + "\n"
 
 
 def choice_text(sitting: Sitting) -> str:
@@ -196,7 +200,8 @@ def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
     quarters = [f"inclusion, {evaluator}, first quarter" for evaluator in EVALUATORS]
     rows = []
-    lines = [(method, *main_row(sitting, method)) for method in sitting["methods"] if not is_searched(method)]
+    others = [method for method in sitting["methods"] if is_searched(method) or is_timed(method)]
+    lines = [(method, *main_row(sitting, method)) for method in sitting["methods"] if method not in others]
     if len(sitting["methods"].get(EVERY, {})) > 1:
         lines.append((EVERY, label_of(EVERY, "Shapley"), sitting["methods"][EVERY]["Shapley"]))
     for method, label, row in sorted(lines, key=lambda line: -line[2]["areas"][curves[0]][0]):
@@ -225,6 +230,11 @@ def weighting_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
 def is_searched(method: str) -> bool:
     """Whether a method is a UNet of the search."""
     return method.startswith(searched_name(""))
+
+
+def is_timed(method: str) -> bool:
+    """Whether a method was given another time than the others, which stands in its name."""
+    return method.endswith(" s")
 
 
 def searched_rows(sitting: Sitting, searched: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -261,7 +271,7 @@ def spread_text(sitting: Sitting) -> str:
 def factors_text(sitting: Sitting) -> str:
     """Return network times weighting, as a sentence for each evaluator."""
     methods = {
-        ("UNet", "Shapley"): BASE, ("UNet", "chosen"): PAPERS_METHOD,
+        ("UNet", "Shapley"): searched_name("Shapley"), ("UNet", "chosen"): CHOSEN,
         ("encoder", "Shapley"): "encoder", ("encoder", "chosen"): "encoder, chosen",
     }  # fmt: skip
     if not all(method in sitting["methods"] for method in methods.values()):
@@ -279,22 +289,19 @@ def factors_text(sitting: Sitting) -> str:
     return f"Network or weighting? Of the two by two with the same objective, on average: {'; '.join(parts)}."
 
 
-def plateau_text(sitting: Sitting) -> str:
-    """Say what longer training does for FastSHAP."""
-    longer = {
-        float(method.removeprefix(f"{BASE}, ").removesuffix(" s")): rows["Shapley"]
-        for method, rows in sitting["methods"].items()
-        if method.startswith(f"{BASE}, ")
-    }
-    if not longer or BASE not in sitting["methods"]:
-        return ""
-    first = sitting["methods"][BASE]["Shapley"]["training"]["seconds"]
-    parts = []
-    for seconds, row in sorted(longer.items()):
-        gains = [percent(row["over base"][f"inclusion, {evaluator}"].get("relative")) for evaluator in EVALUATORS]
-        told = listed(f"{gain} by the {evaluator}" for gain, evaluator in zip(gains, EVALUATORS, strict=True))
-        parts.append(f"{seconds:.0f} s: {told}")
-    return f"Does {BASE} want longer training? Gain in inclusion area over {first:.0f} s; {'; '.join(parts)}."
+def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
+    """Areas of methods that were trained for longer too, by time."""
+    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
+    rows = []
+    for method in (BASE, EVERY):
+        times = [
+            name for name in sitting["methods"] if name == method or (is_timed(name) and name.startswith(f"{method}, "))
+        ]
+        found = [main_row(sitting, name)[1] for name in times]
+        for row in sorted(found, key=lambda row: row["training"]["seconds"]) if len(found) > 1 else []:
+            cells = [with_skill(row, curve) for curve in curves]
+            rows.append([label_of(method, chosen_in(sitting)), f"{row['training']['seconds']:.0f} s", *cells])
+    return ["", "training", *map(short, curves)], rows
 
 
 def claim_rows(datasets: Datasets) -> tuple[list[str], list[list[str]]]:
@@ -307,7 +314,7 @@ def claim_rows(datasets: Datasets) -> tuple[list[str], list[list[str]]]:
             again = f", sitting {number + 1}" if len(sittings) > 1 else ""
             for evaluator in EVALUATORS:
                 area = sitting["methods"][BASE]["Shapley"]["areas"][f"inclusion, {evaluator}"][0]
-                gains = [gain_of(sitting, method, evaluator) for method in (PAPERS_METHOD, "encoder, chosen", EVERY)]
+                gains = [gain_of(sitting, method, evaluator) for method in (CHOSEN, "encoder, chosen", EVERY)]
                 cells = [percent(gain) for gain in (*gains, best_gain(sitting, evaluator))]
                 verdict = verdict_on(gains[0])
                 rows.append(
@@ -325,7 +332,7 @@ def claim_rows(datasets: Datasets) -> tuple[list[str], list[list[str]]]:
 
 def gain_of(sitting: Sitting, method: str, evaluator: str) -> list[float] | None:
     """Relative gain in inclusion area over FastSHAP, with its interval, if it was measured."""
-    if method not in sitting["methods"] or (method == PAPERS_METHOD and not sitting["search"]):
+    if method not in sitting["methods"] or (method == CHOSEN and not sitting["search"]):
         return None  # the paper's method chooses its weighting itself
     gain: list[float] | None = (
         main_row(sitting, method)[1].get("over base", {}).get(f"inclusion, {evaluator}", {}).get("relative")
@@ -359,7 +366,7 @@ def verdict_text(datasets: Datasets) -> str:
     for name, sittings in datasets.items():
         sitting = next(iter(sittings.values()))
         for evaluator in EVALUATORS:
-            gain = gain_of(sitting, PAPERS_METHOD, evaluator)
+            gain = gain_of(sitting, CHOSEN, evaluator)
             verdicts.setdefault(verdict_on(gain).partition(",")[0], []).append(
                 f"{DATASETS[name].title} by the {evaluator}"
             )

@@ -13,6 +13,7 @@ from paired import Kept, Row, describe, read_row
 
 EVALUATORS = ("second surrogate", "zero-masked model")
 EVERY, BASE, KERNEL_SHAP, LONG_RUN = "every weighting", "FastSHAP", "KernelSHAP", "long run"
+CHOSEN, NOT_CENTRED = "UNet, chosen", "UNet, chosen, not centred"
 SIMPLE = ("random", "class mean", "gradcam", "integrated gradients", "saliency")
 
 STYLES: Mapping[str, Mapping[str, Any]] = {
@@ -20,7 +21,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     EVERY: {"color": COLOURS[0]},
     "encoder, chosen": {"color": COLOURS[5]},
     "encoder": {"color": COLOURS[2]},
-    "UNet, chosen": {"color": COLOURS[4]},
+    CHOSEN: {"color": COLOURS[4]},
     BASE: {"color": COLOURS[1]},
     "gradcam": {"color": COLOURS[0], "linestyle": "--"},
     "integrated gradients": {"color": COLOURS[1], "linestyle": "--"},
@@ -113,8 +114,10 @@ def main_row(sitting: Mapping[str, Any], method: str) -> tuple[str, dict[str, An
 
 def label_of(method: str, weights: str) -> str:
     """Name of a method under a weighting."""
-    if method.endswith(", chosen") or method in {EVERY, LONG_RUN}:
-        return f"{method.removesuffix(', chosen')}, {weights}"
+    if ", chosen" in method:
+        return method.replace("chosen", weights)
+    if method in {EVERY, LONG_RUN}:
+        return f"{method}, {weights}"
     return {"encoder": "encoder, Shapley", "gradcam": "GradCAM"}.get(method, method)
 
 

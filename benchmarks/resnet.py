@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int, UInt8
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -256,13 +256,11 @@ def prepare(data: Path | None, device: torch.device, work: Path, name: Name = "c
         path, started = work / f"{name}.safetensors", time.perf_counter()
         module = make().to(device)
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
-        if path.exists():
-            load_model(module, path)
-        else:
+        if not path.exists():
             train(module)
-            with written_whole(path) as temporary:
-                save_model(module, str(temporary))
+            save_halved(module, path)
             print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+        module.load_state_dict(load_file(path))  # what later calls will see, however it was rounded
         return module.eval().requires_grad_(requires_grad=False)
 
     def teach(seed: int) -> Callable[[nn.Module], nn.Module]:
@@ -303,6 +301,16 @@ def prepare(data: Path | None, device: torch.device, work: Path, name: Name = "c
         )
         facts[part] = asdict(measured)
     return Setting(images, model, surrogate, judge, players, augment, facts, validation)  # type: ignore[arg-type] # made above
+
+
+def save_halved(module: nn.Module, path: Path) -> None:
+    """Save a network with weights in bf16, in which it is run anyway, so that it travels between machines."""
+    weights = {
+        name: each.bfloat16().contiguous() if each.is_floating_point() and each.ndim > 1 else each
+        for name, each in module.state_dict().items()
+    }
+    with written_whole(path) as temporary:
+        save_file(weights, temporary)
 
 
 def references(

@@ -64,6 +64,7 @@ def explain_digits(report: Report, console: Console, seconds: float, exact_input
         surrogate=explainer.fitted_surrogate,
         objective="kernel",
         weights=fw.Shapley(),
+        constraint="normalise",
         network="unet",
     ).fit(task.x_train, budget=fw.Budget(seconds=0.7 * seconds))
     judge = second_surrogate(task, seconds / 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import pytest
 import torch
@@ -244,17 +245,57 @@ def test_coalitions_of_a_symmetric_law_come_with_their_complements(
 
 @pytest.mark.parametrize("kernel", ["exact", "paper"])
 @pytest.mark.parametrize("weights", [fw.Shapley(), fw.Beta(alpha=4, beta=1), fw.Banzhaf(0.3)], ids=str)
-def test_sizes_of_sampled_coalitions_follow_the_law(weights: fw.Semivalue, kernel: KernelKind) -> None:
+@pytest.mark.parametrize("constraint", ["centre", "normalise"])
+def test_sizes_of_sampled_coalitions_follow_the_law(
+    weights: fw.Semivalue, kernel: KernelKind, constraint: SumConstraint
+) -> None:
     count = 20_000
-    sample = Kernel(weights, kernel).sample(MASKED, torch.ones(count // 8, 1), 8, make_generator(0), Shard())
+    objective = Kernel(weights, kernel, constraint)
+    sample = objective.sample(MASKED, torch.ones(count // 8, 1), 8, make_generator(0), Shard())
     share = sample.coalitions.sum(2).flatten().bincount(minlength=N + 1)[1:N].double() / count
     law = weights.size_law(N, kernel)
     assert bool(((share - law).abs() <= 4 * (law * (1 - law) / (count / 2)).sqrt()).all())  # pairs are not independent
-    assert sample.ends is not None
-    assert_close(sample.ends, torch.stack([MASKED.nobody(sample.x), MASKED.everyone(sample.x)], 1))
+    if constraint == "normalise":
+        assert sample.ends is not None
+        assert_close(sample.ends, torch.stack([MASKED.nobody(sample.x), MASKED.everyone(sample.x)], 1))
+    else:
+        smaller = torch.minimum(sample.coalitions.sum(2), N - sample.coalitions.sum(2))
+        assert bool((smaller == smaller[:, :1]).all())  # one size, or two that complement each other
 
 
-@pytest.mark.parametrize("constraint", ["normalise", "penalty", "none"])
+@pytest.mark.parametrize("masks", [2, 3, 8])
+@pytest.mark.parametrize("weights", [fw.Shapley(), fw.Beta(alpha=4, beta=1), fw.Banzhaf(0.3)], ids=str)
+def test_excess_of_the_centred_loss_is_squared_error_on_average(weights: fw.Semivalue, masks: int) -> None:
+    x, objective = torch.ones(4000, 1), Kernel(weights)
+    sample = objective.sample(MASKED, x, masks, make_generator(1), Shard())
+    values = fw.exact_values(GAME, weights)
+    guess = perturbed(values, keep_sum=False)
+    losses = [objective.loss(psi.float().expand(4000, -1, -1), sample) for psi in (guess, values)]
+    excess = (losses[0] - losses[1]) * weights.error_per_loss(N)
+    change = guess - values
+    error = float((change - change.mean(0)).square().sum())  # whatever their sums
+    assert abs(float(excess.mean()) - error) < 4 * float(excess.std()) / len(x) ** 0.5
+
+
+def test_the_centred_loss_is_less_noisy_where_worth_grows_with_size() -> None:
+    class Growing(nn.Module):
+        def forward(self, x: Tensor, coalitions: Tensor) -> Tensor:
+            grown = 20 * coalitions.double().mean(1, keepdim=True).sqrt()
+            return x * (GAME(coalitions) + grown).to(x.dtype)
+
+    masked, weights = MaskedModel(Growing(), "raw", N, torch.device("cpu")), fw.Beta(alpha=4, beta=1)
+    spread = {}
+    for constraint in get_args(SumConstraint)[:2]:
+        objective = Kernel(weights, constraint=constraint)
+        sample = objective.sample(masked, torch.ones(2000, 1), 8, make_generator(0), Shard())
+        out = torch.zeros(2000, N, OUTPUTS, requires_grad=True)
+        objective.loss(out, sample).sum().backward()
+        assert out.grad is not None
+        spread[constraint] = float(out.grad.std(0).mean())
+    assert spread["centre"] < spread["normalise"] / 2
+
+
+@pytest.mark.parametrize("constraint", get_args(SumConstraint))
 def test_the_kernel_objective_is_least_at_the_values_among_those_of_their_sum(constraint: SumConstraint) -> None:
     x = torch.ones(2000, 1)
     objective = Kernel(fw.Shapley(), constraint=constraint).calibrate(MASKED, x, make_generator(0))
@@ -265,12 +306,12 @@ def test_the_kernel_objective_is_least_at_the_values_among_those_of_their_sum(co
         change = 0.5 * torch.randn(N, OUTPUTS, generator=make_generator(seed))
         assert objective.loss(values + change - change.mean(0), sample).mean() > best
     shifted = objective.loss(values + 1, sample).mean()
-    assert bool(torch.isclose(shifted, best)) == (constraint == "normalise")
+    assert bool(torch.isclose(shifted, best)) == (constraint in {"centre", "normalise"})
 
 
 def test_the_penalty_is_the_squared_miss_of_the_total() -> None:
     x = torch.ones(4, 1)
-    sample = Kernel(fw.Shapley()).sample(MASKED, x, 8, make_generator(0), Shard())
+    sample = Kernel(fw.Shapley(), constraint="none").sample(MASKED, x, 8, make_generator(0), Shard())
     out = torch.randn(4, N, OUTPUTS, generator=make_generator(1))
     plain, penalised = (Kernel(fw.Shapley(), constraint=each).loss(out, sample) for each in ("none", "penalty"))
     assert sample.ends is not None

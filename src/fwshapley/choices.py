@@ -19,7 +19,7 @@ def choose_objective(
 ) -> Objective:
     """Return the objective that the arguments of an explainer stand for."""
     if isinstance(objective, (Multilinear, Kernel)):
-        if weights is not None or (kernel, constraint) != ("exact", "normalise"):
+        if weights is not None or (kernel, constraint) != ("exact", "centre"):
             raise ValueError("weights, kernel and constraint go with objective='kernel'; an Objective has its own")
         return objective
     check_choice("objective", objective, get_args(ObjectiveName))
@@ -27,7 +27,7 @@ def choose_objective(
         raise ValueError("objective='kernel' learns one weighting: say which by weights=...")
     if objective == "multilinear" and weights is not None:
         raise ValueError("'multilinear' learns all weightings: give weights to explain, or use objective='kernel'")
-    if weights is None and (kernel, constraint) != ("exact", "normalise"):
+    if weights is None and (kernel, constraint) != ("exact", "centre"):
         raise ValueError("kernel and constraint are options of objective='kernel'; 'multilinear' has neither")
     return Multilinear() if weights is None else Kernel(check_semivalue(weights), kernel, constraint)
 

@@ -93,7 +93,8 @@ class FeatureExplainer:
             background data (several, averaged over). "auto" is the mean of a table and zero in an image, or out of
             range where zero is a plausible value and the surrogate is trained.
         kernel: for objective="kernel", the "exact" one or the "paper"'s.
-        constraint: for objective="kernel", how the sum v(everyone) - v(nobody) enters training.
+        constraint: for objective="kernel", how the sum v(everyone) - v(nobody) enters training: not at all if the loss
+            is centred by size, "centre"; "normalise" is FastSHAP's, "penalty" and "none" are for comparison.
         output_names: one per output of the model; by default those of an estimator's classes.
         device: "auto" is CUDA where there is one.
         seed: of everything random.
@@ -121,7 +122,7 @@ class FeatureExplainer:
         network: MakeNetwork | NetworkName = "auto",
         removal: Literal["auto", "zero", "mean"] | Array = "auto",
         kernel: KernelKind = "exact",
-        constraint: SumConstraint = "normalise",
+        constraint: SumConstraint = "centre",
         output_names: Sequence[str] | None = None,
         device: str | torch.device = "auto",
         seed: int = 0,

@@ -26,8 +26,9 @@ from fwshapley.training import Shard
 from fwshapley.weights import Kernel as KernelKind
 from fwshapley.weights import Semivalue
 
-SumConstraint = Literal["normalise", "penalty", "none"]
-"""How a network is made to sum to v(everyone) - v(nobody): by a shift, by a penalty in the loss, or not at all."""
+SumConstraint = Literal["centre", "normalise", "penalty", "none"]
+"""How a network learns that its values sum to v(everyone) - v(nobody): it need not, since a loss centred by size does
+not see a common shift; by such a shift, as FastSHAP; by a penalty in the loss; or not at all."""
 
 BASIS = HatBasis()
 PILOT_INPUTS, PILOT_MASKS = 128, 16
@@ -44,7 +45,7 @@ class Sample(NamedTuple):
     t: Float[Tensor, " batch"] | None = None
     """Probability of each player, for the multilinear objective."""
     ends: Float[Tensor, "batch 2 outputs"] | None = None
-    """Worth of nobody and everyone, for the kernel objective."""
+    """Worth of nobody and everyone, for a kernel objective that is not centred."""
 
 
 @runtime_checkable
@@ -165,19 +166,23 @@ class Multilinear:
 class Kernel:
     """One weighting: the paper's weighted least squares under its size law, with an exact kernel.
 
-    It determines values up to a common shift, which the sum v(everyone) - v(nobody) fixes. FastSHAP is Shapley's row.
+    It determines values up to a common shift, which the sum v(everyone) - v(nobody) fixes. With "normalise" it is
+    FastSHAP's, of any weighting. By default all coalitions of an input have one size, and residuals are taken about
+    their mean (about that of complementary pairs, where the law is symmetric). The minimiser stays, as coalitions of a
+    size differ in nothing but the players (docs/math.md, eq. 8a); but most of what makes the plain loss noisy, how a
+    game grows with size, is gone. Without it weightings that are not symmetric hardly learn in hundreds of players.
 
     Attributes:
         weights: the semivalue to learn.
         kernel: "exact", or "paper" for comparison.
         constraint: how the sum enters.
         unit: of the network's outputs.
-        level: mean square of v(S) - v(nobody), summed over outputs.
+        level: loss of the empty explanation, summed over outputs.
     """
 
     weights: Semivalue
     kernel: KernelKind = "exact"
-    constraint: SumConstraint = "normalise"
+    constraint: SumConstraint = "centre"
     unit: float = 1.0
     level: float = 1.0
 
@@ -194,14 +199,21 @@ class Kernel:
         self, masked: MaskedModel, x: Float[Tensor, "rows ..."], masks: int, generator: torch.Generator, shard: Shard
     ) -> Sample:
         """Draw coalitions by the size law, in complementary pairs where it is symmetric."""
-        law, symmetric = _law(self, masked.n_players, generator.device)
-        paired = symmetric and masks % 2 == 0
-        count = len(x) * masks // (2 if paired else 1)
-        sizes = 1 + torch.multinomial(law, count, replacement=True, generator=generator)
+        law = _law(self, masked.n_players, generator.device)
+        paired = self._is_paired(masked.n_players, masks)
+        each = masks // 2 if paired else masks
+        if self.constraint == "centre":
+            places = draw_strata(len(x), generator).to(law.dtype)
+            steps = torch.searchsorted(law.cumsum(0), places).clamp(max=len(law) - 1)  # a sum may end below 1
+            sizes = 1 + steps.repeat_interleave(each)
+        else:
+            sizes = 1 + torch.multinomial(law, len(x) * each, replacement=True, generator=generator)
         coalitions = draw_trusted_sizes(sizes, masked.n_players, generator)
         if paired:
             coalitions = torch.stack([coalitions, ~coalitions], 1).flatten(0, 1)
         x, coalitions = shard.of(x), shard.of(coalitions.unflatten(0, (-1, masks)))
+        if self.constraint == "centre":
+            return Sample(x, coalitions, masked(x, coalitions))
         ends = _ends(masked.n_players, x.device).expand(len(x), -1, -1)
         worth = masked(x, torch.cat([coalitions, ends], 1))
         return Sample(x, coalitions, worth[:, :-2], ends=worth[:, -2:])
@@ -231,7 +243,14 @@ class Kernel:
         options = {name: getattr(self, name) for name in ("kernel", "constraint", "unit", "level")}
         return {"name": "kernel", "weights": self.weights.to_json(), **options}
 
+    def _is_paired(self, n: int, masks: int) -> bool:
+        """Whether coalitions come with their complements; two pairs are needed to tell them from their mean."""
+        return _is_symmetric(self, n) and masks % 2 == 0 and (masks > 2 or self.constraint != "centre")  # noqa: PLR2004 - a pair
+
     def _residual(self, psi: Float[Tensor, "batch players outputs"], sample: Sample) -> Float[Tensor, " batch"]:
+        if self.constraint == "centre":
+            masks, n = sample.coalitions.shape[1:]
+            return centred_loss(psi, sample.worth, sample.coalitions, paired=self._is_paired(n, masks))
         assert sample.ends is not None  # noqa: S101 - of this objective's own making
         nobody, everyone = sample.ends.unbind(1)
         total = everyone - nobody
@@ -253,10 +272,15 @@ def objective_from_facts(facts: Mapping[str, Any]) -> Multilinear | Kernel:
     return Multilinear(**options | {"basis": HatBasis(**facts["basis"])} | lists)
 
 
+def draw_strata(count: int, generator: torch.Generator) -> Float[Tensor, " {count}"]:
+    """Uniform numbers in (0, 1), one in each of `count` equal parts, in random order."""
+    strata = torch.randperm(count, generator=generator, device=generator.device)
+    return (strata + torch.rand(count, generator=generator, device=generator.device)) / count
+
+
 def draw_t(count: int, generator: torch.Generator) -> Float[Tensor, " {count}"]:
     """Half uniform, half uniform in logit t so that both ends are seen; stratified, in random order."""
-    strata = torch.randperm(count, generator=generator, device=generator.device)
-    u = (strata + torch.rand(count, generator=generator, device=generator.device)) / count
+    u = draw_strata(count, generator)
     even, near_ends = 2 * u, torch.sigmoid((2 * BASIS.edge) * (2 * u - 1) - BASIS.edge)
     return torch.where(u < 1 / 2, even, near_ends).clamp(SMALLEST_T, 1 - SMALLEST_T)
 
@@ -288,6 +312,23 @@ def kernel_loss(
     return (importance[..., None] * residual.square()).mean(1).sum(-1)
 
 
+def centred_loss(
+    psi: Float[Tensor, "batch players outputs"],
+    worth: Float[Tensor, "batch masks outputs"],
+    coalitions: Bool[Tensor, "batch masks players"],
+    *,
+    paired: bool,
+) -> Float[Tensor, " batch"]:
+    """As `kernel_loss` less what no psi of a given sum can change, if the masks of an input have one size.
+
+    In complementary pairs only the difference of the two residuals depends on psi: half of it is what is centred.
+    """
+    residual = worth - torch.einsum("bmn,bno->bmo", coalitions.to(psi.dtype), psi)
+    if paired:
+        residual = (residual[:, ::2] - residual[:, 1::2]) / 2
+    return residual.var(dim=1, correction=1).sum(-1)
+
+
 def shift_to_total(
     psi: Float[Tensor, "*batch players outputs"], total: Float[Tensor, "*batch outputs"]
 ) -> Float[Tensor, "*batch players outputs"]:
@@ -316,12 +357,18 @@ def _ends(n: int, device: torch.device) -> Bool[Tensor, "2 {n}"]:
 
 
 @lru_cache(maxsize=64)
-def _law(objective: Kernel, n: int, device: torch.device) -> tuple[Float[Tensor, " sizes"], bool]:
-    """Size law on the device, and whether it is symmetric, so that coalitions may be drawn with their complements."""
+def _law(objective: Kernel, n: int, device: torch.device) -> Float[Tensor, " sizes"]:
+    """Size law on the device."""
     if n == 1:
         raise ValueError("one player gets all of v(everyone) - v(nobody): there is nothing to learn by a kernel")
+    return objective.weights.size_law(n, objective.kernel).to(device)
+
+
+@lru_cache(maxsize=64)
+def _is_symmetric(objective: Kernel, n: int) -> bool:
+    """Whether coalitions may be drawn with their complements."""
     law = objective.weights.size_law(n, objective.kernel)
-    return law.to(device), bool(torch.isclose(law, law.flip(0)).all())
+    return bool(torch.isclose(law, law.flip(0)).all())
 
 
 def _draw_at(
