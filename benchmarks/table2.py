@@ -1,14 +1,15 @@
-"""What data values of SVHN's whole test set cost, by each method on one machine: the paper's Table 2 again.
+"""What data values for SVHN's whole test set cost, by each method on one machine: the paper's Table 2 again.
 
-The 26,032 test images are valued by 5,000 training images, on 512 features of a ResNet-18 that is trained in this run
-(features18.py); without `--data`, on points around ten class centres, which take as long but for TMC-Shapley, whose
-walks end the sooner the better the features are. K = 5. In parts:
+Every method values the same points for the same references: all 73,257 training images for all 26,032 test images.
+The paper has "run-times for entire test set of 26k samples", which depend on "size of train and test set": its
+KNN-Shapley takes a second for each test image, as sorting all training images by their distance does. All work on 512
+features of a ResNet-18 that is trained in this run (features18.py); a smoke run takes few points around ten class
+centres. K = 5. In parts:
 
-- "features": of the test images, by the ResNet-18. All methods need them; no other row includes them.
-- "exact": nearest-neighbour values; also in what seems to be the paper's reading, all 73,257 training images valued by
-  the whole test set.
+- "features": of all images, by the ResNet-18. All methods need them; no other row includes them.
+- "exact": nearest-neighbour values.
 - "learned": a network as published (vote) and improved (regression, soft utility), `--seconds` of learning each, and
-  what it takes to value the test images then.
+  what it takes to value all points then. What is worked out before the first step counts as learning.
 - "gradient", "tmc", "beta": G-, TMC- and Beta-Shapley(16, 1) of a logistic regression, on the CPU. They cannot be run
   to the end: each is timed for about `--seconds` and extrapolated, and marked so, to one contribution of every image
   (on average, for TMC-Shapley, whose walks are cut short). Values of any use take many times that.
@@ -37,6 +38,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 import fwshapley as fw
+from data_option import existing_path, need_data
 from features18 import SMOKE_WIDTH, WIDTH, Sizes, Trainer, draw_sample, keep
 from fwshapley.games.retraining import RetrainingGame
 from fwshapley.plots import COLOURS, new_figure
@@ -49,13 +51,15 @@ from pieces import keep_piece, origin, read_piece
 from record import record
 
 K, CLASSES, COLUMNS = 5, 10, 512
-TRAIN, TEST = 73_257, 26_032
-REFERENCES, TAUGHT, STEPS, SECONDS = 5_000, 20_000, 600, 20.0
+POINTS, REFERENCES = 73_257, 26_032
+"""What every method values, and for what: SVHN's training images and its test images, all of them."""
+
+TAUGHT, STEPS, SECONDS = 20_000, 600, 12.0
 SMOKE_SHRINKS = 200
 ALL_WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
 PAPER_MINUTES = {
-    "KNN-Shapley, all training images": "456",
-    "KNN leave-one-out, all training images": "145",
+    "KNN-Shapley": "456",
+    "KNN leave-one-out": "145",
     "G-Shapley": "734",
     "TMC-Shapley": "> 800",
     "Beta-Shapley": "> 800",
@@ -63,21 +67,24 @@ PAPER_MINUTES = {
 }
 """Of the paper, on a GTX 1080; a learned network's time to learn comes second."""
 
+FEATURES = "features by the ResNet-18"
+
 Row = dict[str, Any]
 
 
 class Points(NamedTuple):
-    """Features and labels of the test images, of the training images, and the seconds that the former's took."""
+    """Features and labels of points and references, and the seconds that the features took."""
 
-    x: Float[Tensor, "test features"]
-    y: Int[Tensor, " test"]
-    x_train: Float[Tensor, "train features"]
-    y_train: Int[Tensor, " train"]
+    x: Float[Tensor, "points features"]
+    y: Int[Tensor, " points"]
+    x_reference: Float[Tensor, "references features"]
+    y_reference: Int[Tensor, " references"]
     seconds: Float[Tensor, ""]
 
-    def reference(self, count: int) -> tuple[Tensor, Tensor]:
-        """Return some training images, which come in random order."""
-        return self.x_train[:count], self.y_train[:count]
+    @property
+    def reference(self) -> tuple[Tensor, Tensor]:
+        """As valuators take it."""
+        return self.x_reference, self.y_reference
 
 
 def main() -> None:
@@ -101,7 +108,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, help="SVHN: a folder or an npz file; without, points are made up")
+    parser.add_argument("--data", type=existing_path, help="SVHN: a folder or an npz file")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(PARTS), help="none at all only joins")
     parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of images, networks and draws")
@@ -113,13 +120,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
     parser.add_argument("--smoke", action="store_true", help="a two-hundredth of the images, made up")
     arguments = parser.parse_args()
-    arguments.train, arguments.test, arguments.references = TRAIN, TEST, REFERENCES
+    if arguments.parts and not arguments.draw:
+        need_data(parser, arguments)
+    arguments.points, arguments.references = POINTS, REFERENCES
     arguments.budget = fw.Budget(seconds=arguments.seconds)
     if arguments.smoke:
         arguments.data, arguments.work, arguments.seconds = None, arguments.out / "table2", 0.3
-        arguments.train, arguments.test, arguments.references = (
-            each // SMOKE_SHRINKS for each in (TRAIN, TEST, 2 * REFERENCES)
-        )
+        arguments.points, arguments.references = POINTS // SMOKE_SHRINKS, REFERENCES // SMOKE_SHRINKS
         arguments.budget = fw.Budget(steps=2)
     return arguments
 
@@ -129,9 +136,9 @@ def run(part: str, arguments: argparse.Namespace) -> None:
     points = prepare(arguments)
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         rows, seconds = timed(lambda: list(PARTS[part](points, arguments)))
-    sizes = {"points": arguments.test, "references": arguments.references}
+    sizes = {"points": len(points.x), "references": len(points.x_reference)}
     rows = [sizes | {"extrapolated": ""} | row for row in rows]
-    source = "made up" if arguments.data is None else "ResNet-18 on SVHN"
+    source = "made up" if arguments.smoke else f"ResNet-18 on {arguments.data.name}"
     keep_piece(arguments.work / f"{part}.json", {"rows": rows, "seconds": seconds, "features": source})
     for row in rows:
         print(f"{row['method']}: {row['seconds']:.3g} s{', extrapolated' * bool(row['extrapolated'])}", flush=True)
@@ -141,48 +148,47 @@ def prepare(arguments: argparse.Namespace) -> Points:
     """Make features and labels, or read those that an earlier call left."""
     path = arguments.work / "points.safetensors"
     if not path.exists():
-        make = partial(made_up, arguments) if arguments.data is None else partial(from_images, arguments)
-        made, seconds = timed(make)
+        made, seconds = timed(partial(made_up if arguments.smoke else from_images, arguments))
         keep(made._asdict(), path)
         print(f"points: {seconds:.1f} s", flush=True)
     return Points(**load_file(path))
 
 
 def from_images(arguments: argparse.Namespace) -> Points:
-    """Features of all images, by a network trained on some of those to train on."""
+    """Features of all images, by a network trained on some of those that are valued."""
     (seed,), device = arguments.seeds, torch.device(arguments.device)
-    sample = draw_sample("svhn", arguments.data, Sizes(arguments.train, 0, arguments.test), seed, device)
+    sample = draw_sample("svhn", arguments.data, Sizes(arguments.points, arguments.references, 0), seed, device)
     trainer = Trainer(CLASSES, WIDTH, device)
     taught = torch.arange(TAUGHT)
     trainer.train(sample, taught, sample.y[taught], steps=STEPS, seed=seed)
     n = sample.sizes.players
-    trainer.look(sample.x[n:][:1000])
-    said, seconds = timed(partial(trainer.look, sample.x[n:]))
-    x_train = trainer.look(sample.x[:n]).features
-    return Points(said.features, sample.y[n:], x_train, sample.y[:n], torch.tensor(seconds))
+    trainer.look(sample.x[:1000])
+    said, seconds = timed(partial(trainer.look, sample.x))
+    return Points(said.features[:n], sample.y[:n], said.features[n:], sample.y[n:], torch.tensor(seconds))
 
 
 def made_up(arguments: argparse.Namespace) -> Points:
     """Return points around ten class centres; features of images are timed on random pixels."""
-    (seed,), n = arguments.seeds, arguments.train
+    (seed,), n = arguments.seeds, arguments.points
     generator = torch.Generator().manual_seed(seed)
-    y = torch.randint(0, CLASSES, (n + arguments.test,), generator=generator)
+    y = torch.randint(0, CLASSES, (n + arguments.references,), generator=generator)
     centres = torch.randn(CLASSES, COLUMNS, generator=generator)
     x = centres[y] / 4 + torch.randn(len(y), COLUMNS, generator=generator)
-    trainer = Trainer(CLASSES, SMOKE_WIDTH if arguments.smoke else WIDTH, torch.device(arguments.device))
-    pixels = torch.randn(arguments.test, 3, 32, 32, generator=generator).to(arguments.device)
+    trainer = Trainer(CLASSES, SMOKE_WIDTH, torch.device(arguments.device))
+    pixels = torch.randn(len(y), 3, 32, 32, generator=generator).to(arguments.device)
     _, seconds = timed(partial(trainer.look, pixels.contiguous(memory_format=torch.channels_last)))
-    return Points(x[n:], y[n:], x[:n], y[:n], torch.tensor(seconds))
+    return Points(x[:n], y[:n], x[n:], y[n:], torch.tensor(seconds))
 
 
 def features(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
-    """How long the features of the test images took."""
+    """How long the features of all images took."""
     del arguments
-    yield {"method": "features by the ResNet-18", "references": 0, "seconds": float(points.seconds)}
+    images = len(points.x) + len(points.x_reference)
+    yield {"method": FEATURES, "points": images, "references": 0, "seconds": float(points.seconds)}
 
 
 def exact(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
-    """Nearest-neighbour values: of the test images, then of the training images by the whole test set."""
+    """Nearest-neighbour values."""
     several: dict[str, fw.Semivalue | list[fw.Semivalue]] = {
         "KNN-Shapley": fw.Shapley(),
         "KNN Beta(16, 1)": fw.Beta(alpha=16, beta=1),
@@ -190,18 +196,14 @@ def exact(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
         "KNN leave-one-out": fw.LeaveOneOut(),
     }
     valuator = partial(fw.KNNValuator, K, device=arguments.device, progress=False)
-    tests, reference = (points.x, points.y), points.reference(arguments.references)
-    valuator(weights=fw.Shapley()).fit(*tests, reference)  # the first call of all loads libraries
+    valuator(weights=fw.Shapley()).fit(points.x, points.y, points.reference)  # the first call of all loads libraries
     for name, weights in several.items():
-        yield {"method": name, "seconds": timed(partial(valuator(weights=weights).fit, *tests, reference))[1]}
-    for name in ("KNN-Shapley", "KNN leave-one-out"):
-        fit = partial(valuator(weights=several[name]).fit, points.x_train, points.y_train, tests)
-        sizes = {"points": arguments.train, "references": arguments.test}
-        yield {"method": f"{name}, all training images", "seconds": timed(fit)[1]} | sizes
+        fit = partial(valuator(weights=weights).fit, points.x, points.y, points.reference)
+        yield {"method": name, "seconds": timed(fit)[1]}
 
 
 def learned(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
-    """Networks: the time to learn, and the time to value the test images then."""
+    """Networks: the time to learn, and the time to value all points then."""
     (seed,) = arguments.seeds
     ways: tuple[tuple[str, Method], ...] = (("published", "published"), ("improved", "regression"))
     for name, method in ways:
@@ -209,7 +211,7 @@ def learned(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
             fw.Shapley(), utility="vote" if method == "published" else "soft", k=K, method=method, seed=seed,
             budget=arguments.budget, device=arguments.device, progress=False,
         )  # fmt: skip
-        _, learning = timed(partial(valuator.fit, points.x, points.y, points.reference(arguments.references)))
+        _, learning = timed(partial(valuator.fit, points.x, points.y, points.reference))
         valuator.value(points.x[:100], points.y[:100])
         _, seconds = timed(partial(valuator.value, points.x, points.y))
         yield {"method": f"learned, {name}", "seconds": seconds, "learning": learning}
@@ -218,13 +220,13 @@ def learned(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
 def gradient(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
     """G-Shapley: part of a pass, and from that a pass."""
     (seed,), steps = arguments.seeds, 10
-    x_reference, y_reference = points.reference(arguments.references)
     module, columns = LinearSoftmax(points.x, CLASSES), points.x.double()
+    references = points.x_reference.double()
 
     def go(steps: int) -> float:
         some = Passes(
-            module=module, score=accuracy, x=columns[:steps], y=points.y[:steps], x_reference=x_reference.double(),
-            y_reference=y_reference, learning_rate=0.01, seed=seed,
+            module=module, score=accuracy, x=columns[:steps], y=points.y[:steps], x_reference=references,
+            y_reference=points.y_reference, learning_rate=0.01, seed=seed,
         )  # fmt: skip
         return timed(partial(some.draw, 0))[1]
 
@@ -237,7 +239,7 @@ def gradient(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
 
 def tmc(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
     """TMC-Shapley: a walk, cut short as usual or by the clock, and from that as many as meet every point once."""
-    game, n = logistic(points, arguments), len(points.y)
+    game, n = logistic(points), len(points.y)
     everyone = worth(game, np.arange(n))
     order = np.random.default_rng(arguments.seeds[0]).permutation(n)
     began, fits, steady = time.perf_counter(), 0, 0
@@ -252,7 +254,7 @@ def tmc(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
 
 def beta(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
     """Beta-Shapley(16, 1): fits to coalitions whose sizes follow its law, and from them one for every point."""
-    game, n = logistic(points, arguments), len(points.y)
+    game, n = logistic(points), len(points.y)
     generator = np.random.default_rng(arguments.seeds[0])
     law = fw.Beta(alpha=16, beta=1).join_law(n).numpy()
     began, fits = time.perf_counter(), 0
@@ -264,10 +266,10 @@ def beta(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
     yield {"method": "Beta-Shapley", "seconds": seconds, "extrapolated": f"{fits:,} of {n:,} fits"}
 
 
-def logistic(points: Points, arguments: argparse.Namespace) -> RetrainingGame:
+def logistic(points: Points) -> RetrainingGame:
     """Return the game of a logistic regression that is fitted again and again, on one core."""
     utility = fw.RetrainingUtility(LogisticRegression(max_iter=100, tol=1e-2))
-    return utility.on(points.x, points.y, *points.reference(arguments.references))
+    return utility.on(points.x, points.y, *points.reference)
 
 
 def worth(game: RetrainingGame, members: np.ndarray[Any, np.dtype[np.int64]]) -> float:
@@ -300,7 +302,7 @@ def join(work: Path) -> dict[str, Any]:
     return {
         "rows": [row for piece in pieces for row in piece["rows"]],
         "features": pieces[0]["features"],
-        "machine": origin(pieces[0]),
+        "machines": [origin(pieces[0])],
         "k": K,
         "paper minutes": PAPER_MINUTES,
         "missing": [part for part in PARTS if part not in kept],
