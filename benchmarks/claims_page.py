@@ -80,8 +80,8 @@ def speed_line(document: Document) -> Line:
     whole = learned["seconds"] + learned["learning"]
     ratio = exact / whole
     measured = (
-        f"values of SVHN's training images for its test set: exact in {duration(exact)}; the published network learns for "
-        f"{duration(learned['learning'])}, then takes {duration(learned['seconds'])}"
+        f"values of SVHN's training images for its test set: exact in {duration(exact)}; the published network learns "
+        f"for {duration(learned['learning'])}, then takes {duration(learned['seconds'])}"
     )
     return measured, "confirmed" if ratio >= TIMES_FASTER else "not confirmed: exact values are fast"
 

@@ -43,6 +43,7 @@ from sklearn.svm import SVC
 from torch import Tensor
 
 import fwshapley as fw
+from data_option import existing_path, need_data
 from fwshapley.files import written_whole
 from fwshapley.games.neighbours import Utility
 from fwshapley.plots import COLOURS, new_figure
@@ -63,6 +64,7 @@ METHODS: tuple[tuple[Method, Utility], ...] = (
 )  # fmt: skip
 SECONDS = (3, 9, 27)
 SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (10_000, 1_000)}
+NEED_IMAGES = ("Fashion-MNIST", "large")
 QUERIES = 1_000
 LARGE, LARGE_QUERIES = (50_000, 2_000), 8_000
 MANY_QUERIES = 1_000_000
@@ -169,7 +171,9 @@ def cores_of(machine: Mapping[str, Any]) -> str:
 def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, help="Fashion-MNIST: a folder or an npz file; without, it is left out")
+    parser.add_argument(
+        "--data", type=existing_path, help="Fashion-MNIST: a folder or an npz file; without, it is left out"
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=-1, help="processes that fit models")
     parser.add_argument(
@@ -185,11 +189,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
     parser.add_argument("--smoke", action="store_true", help="a small table, and networks that have learnt nothing")
     arguments = parser.parse_args()
+    of_images = [part for part in arguments.parts or [] if part in NEED_IMAGES]
+    if of_images and not arguments.draw:
+        need_data(parser, arguments, f"the parts {', '.join(of_images)}")
     arguments.parts = arguments.parts or [
         part
         for part in (*RUNS, *ONCE)
-        if (arguments.data or part not in {"Fashion-MNIST", "large"})
-        and (arguments.device != "cpu" or part != "throughput")
+        if (arguments.data or part not in NEED_IMAGES) and (arguments.device != "cpu" or part != "throughput")
     ]
     arguments.budgets = {f"{seconds} s": fw.Budget(seconds=seconds) for seconds in SECONDS}
     arguments.fits, arguments.reference_fits, arguments.players, arguments.sizes = FITS, REFERENCE_FITS, PLAYERS, None

@@ -48,6 +48,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 import fwshapley as fw
+from data_option import existing_path, need_data
 from features18 import KINDS, NOISES, SMOKE_WIDTH, WIDTH, Features, Kind, Points, Sizes, Trainer, draw_sample
 from fwshapley.games.neighbours import Utility
 from fwshapley.plots import COLOURS, new_figure
@@ -127,7 +128,7 @@ def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "--data", type=Path, nargs="+", default=[], help="svhn, fashion_mnist, cifar10: files or folders"
+        "--data", type=existing_path, nargs="+", default=[], help="svhn, fashion_mnist, cifar10: files or folders"
     )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--parts", nargs="*", choices=list(PARTS), help="those to do now; none at all only joins")
@@ -152,6 +153,9 @@ def parse() -> argparse.Namespace:
     if arguments.parts is None:
         on_gpu = arguments.device != "cpu"
         arguments.parts = [part for part in PARTS if arguments.smoke or (part in NEED_ALL) == on_gpu]
+    features_are_kept = any((arguments.work / "points").glob("*.safetensors"))
+    if not arguments.draw and arguments.parts and (not features_are_kept or {*NEED_ALL} & {*arguments.parts}):
+        need_data(parser, arguments, f"the parts {', '.join(arguments.parts)}")
     if arguments.smoke:
         arguments.data, arguments.seeds, arguments.noises = {"digits": None}, [0], [PAPER_NOISE]
         arguments.work, arguments.sizes, arguments.jobs = arguments.out / "noisy_labels", SMOKE_POINTS, 1

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 import fwshapley as fw
 import resnet
+from data_option import existing_path
 from explain_speed import synchronise
 from fwshapley.baselines import BASELINES, Unweighted
 from fwshapley.baselines.request import Request
@@ -76,7 +77,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Arguments; a smoke run times narrow networks on a few images."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, help="as in inclusion.py; without it networks are untrained")
+    parser.add_argument("--data", type=existing_path, help="as in inclusion.py; without it networks are untrained")
     parser.add_argument("--datasets", nargs=1, choices=list(resnet.DATASETS), default=["cifar10"])
     parser.add_argument("--work", type=Path, help="folder that benchmarks/inclusion.py worked in")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for which its explainers were trained")

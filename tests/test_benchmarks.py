@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,26 @@ def test_page_of_noisy_labels_says_what_is_missing(monkeypatch: pytest.MonkeyPat
     exact = {"method": "KNN-Shapley", "seconds": 2.0}
     learned = {"method": "learned, published", "seconds": 1.0, "learning": 9.0}
     assert "takes 5 times as long with learning, and 0.5 times" in speedup_text([exact, learned])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("table2 --data {}/no.npz", "argument --data: there is no file or folder {}/no.npz"),
+        ("table1 --data {}/no.npz", "argument --data: there is no file or folder {}/no.npz"),
+        ("noisy_labels --data {}/no.npz", "argument --data: there is no file or folder {}/no.npz"),
+        ("learned_valuation --data {}/no.npz", "argument --data: there is no file or folder {}/no.npz"),
+        ("table2 --work {}", "--data is needed, or --smoke"),
+        ("noisy_labels --parts exact --work {}", "--data is needed for the parts exact, or --smoke"),
+        ("learned_valuation --parts large --work {}", "--data is needed for the parts large, or --smoke"),
+    ],
+)
+def test_data_that_are_missing_are_named_at_once(
+    arguments: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    script, *rest = arguments.format(tmp_path).split()
+    monkeypatch.setattr(sys, "argv", [script, *rest])
+    with pytest.raises(SystemExit):
+        import_module(script).parse()
+    assert complaint.format(tmp_path) in capsys.readouterr().err
