@@ -57,6 +57,18 @@ def test_list_says_what_there_is_and_what_was_recorded(monkeypatch: pytest.Monke
     assert "helper" not in out
 
 
+@pytest.mark.parametrize(
+    "machines",
+    [
+        {"one part": ["NVIDIA H200; torch 2"], "another": ["NVIDIA H200; torch 3", "8 cores of Z80; torch 3"]},
+        ["NVIDIA H200", "8 cores of Z80; torch 3"],
+    ],
+)
+def test_list_names_machines_that_measured_not_the_one_that_joined(machines: object) -> None:
+    document = DOCUMENT | {"machine": CPU, "results": {"machines": machines}}
+    assert reproduce.measured_on(document) == ["NVIDIA H200", "8 cores of Z80"]
+
+
 def test_every_script_of_the_repository_is_listed() -> None:
     scripts = reproduce.find_scripts(CHECKOUT / "benchmarks")
     assert {"agreement", "core", "explain_speed", "lemma", "valuation_speed"} <= scripts.keys()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -112,9 +113,20 @@ def _list(folder: Path, scripts: dict[str, str]) -> Table:
 
 def _recorded(document: dict[str, Any]) -> str:
     """When, on what and for how long a benchmark ran."""
-    machine = document["machine"]
-    hardware = machine["gpu"] or f"{machine['cores']} cores of {machine['processor']}"
+    hardware = " and ".join(measured_on(document))
     return f"{document['date'][:10]}, {round(document['wall_time_s']):,} s on {hardware}"
+
+
+def measured_on(document: Mapping[str, Any]) -> list[str]:
+    """Machines that the figures of a benchmark come from: where its parts were joined from elsewhere, not the joiner's.
+
+    Such a benchmark records results["machines"], a list or a list for each part, as "machine; versions".
+    """
+    known = document.get("results", {}).get("machines", [])
+    origins = itertools.chain.from_iterable(known.values()) if isinstance(known, Mapping) else known
+    names = list(dict.fromkeys(origin.partition("; ")[0] for origin in origins))
+    machine = document["machine"]
+    return names or [machine["gpu"] or f"{machine['cores']} cores of {machine['processor']}"]
 
 
 def _address() -> str:
