@@ -15,8 +15,7 @@ A tenth of the labels became y + 1. Spearman correlation of learned with exact v
 mean and standard deviation over {seeds} seeds, after {longest} of training: points seen, and unseen ones (in N +
 {{point}}). The network taught by regression knows all weightings at once; the published form was taught Shapley alone,
 on batches of {batch}, and is also held against what that estimates, the semivalue of the size law of {batch} players
-("batch law"). AUROC of finding the wrong labels, at the Shapley value, beside that of exact values. Where:
-{machines}.
+("batch law"). AUROC of finding the wrong labels, at the Shapley value, beside that of exact values.
 
 {agreement}
 
@@ -53,7 +52,6 @@ def learned_section(document: Mapping[str, Any], table: Table, provenance: str) 
         batch=settings["batch"],
         seeds=len(document["seeds"]),
         longest=longest,
-        machines="; ".join(f"{task} on {found['machines'][task]}" for task in tasks),
         agreement=table(*agreement_rows(tasks, longest)),
         speed=table(*speed_rows(tasks)),
         latency=latency_text(tasks, longest, settings["queries"]),

@@ -44,7 +44,6 @@ from torch import Tensor
 
 import fwshapley as fw
 from data_option import existing_path, need_data
-from fwshapley.files import written_whole
 from fwshapley.games.neighbours import Utility
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
@@ -54,7 +53,8 @@ from fwshapley.valuation.learned.published import batch_law
 from fwshapley.valuation.learned.simpler import SimplerGames
 from fwshapley.valuation.setting import check_setting
 from measure import summarise, timed
-from record import machine, record
+from pieces import keep_piece, origins, read_piece
+from record import record
 
 SEEDS = (0, 1, 2)
 K, SHARE, BATCH = 5, 0.1, 256
@@ -133,21 +133,18 @@ def run(job: tuple[str, int], arguments: argparse.Namespace) -> None:
     if arguments.workers > 1 and part in SIZES and arguments.device == "cpu":
         torch.set_num_threads(1)
     print("begun:", part, seed, flush=True)
-    began = time.perf_counter()
-    found = compare(part, seed, arguments) if part in SIZES else OTHERS[part](seed, arguments)
-    kept = {"found": found, "machine": machine(), "seconds": time.perf_counter() - began}
-    print("done:", part, seed, f"{kept['seconds']:.0f} s", flush=True)
-    arguments.work.mkdir(parents=True, exist_ok=True)
-    with written_whole(path) as temporary:
-        temporary.write_text(json.dumps(kept))
+    do = partial(compare, part) if part in SIZES else OTHERS[part]
+    found, seconds = timed(partial(do, seed, arguments))
+    keep_piece(path, {"found": found, "seconds": seconds})
+    print("done:", part, seed, f"{seconds:.0f} s", flush=True)
 
 
 def gather(arguments: argparse.Namespace) -> dict[str, Any]:
     """Join what the parts found, whenever and wherever they were done."""
     kept = {
-        (part, seed): json.loads(path.read_text())
+        (part, seed): piece
         for part, seed in itertools.product((*RUNS, *ONCE), arguments.seeds)
-        if (path := arguments.work / f"{part}, {seed}.json").exists()
+        if (piece := read_piece(arguments.work / f"{part}, {seed}.json")) is not None
     }
     results: dict[str, Any] = {"tasks": {}, "study": {}, "settings": {"k": K, "batch": BATCH, "queries": QUERIES}}
     for part in dict.fromkeys(part for part, _ in kept):
@@ -156,16 +153,10 @@ def gather(arguments: argparse.Namespace) -> dict[str, Any]:
             results[part] = runs[0]
         else:
             results["tasks" if part in SIZES else "study"][part] = summarise(runs)
-    first = {part: each for (part, _), each in reversed(kept.items())}
-    results["machines"] = {part: each["machine"]["gpu"] or cores_of(each["machine"]) for part, each in first.items()}
+    results["machines"] = origins((part, each) for (part, _), each in kept.items())
     results["seconds"] = sum(each["seconds"] for each in kept.values())
-    results["runs"] = {part: sum(name == part for name, _ in kept) for part in first}
+    results["runs"] = {part: sum(name == part for name, _ in kept) for part in results["machines"]}
     return results | {"sizes": SIZES, "players": arguments.players, "reference fits": arguments.reference_fits}
-
-
-def cores_of(machine: Mapping[str, Any]) -> str:
-    """Name of a machine without a GPU."""
-    return f"{machine['cores']} CPU cores"
 
 
 def parse() -> argparse.Namespace:

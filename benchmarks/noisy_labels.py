@@ -57,7 +57,7 @@ from fwshapley.valuation.learned.knowledge import Likeness
 from fwshapley.valuation.methods import Method
 from label_scores import out_of_bag, self_confidence
 from measure import summarise, timed
-from pieces import keep_piece, origin, read_piece
+from pieces import keep_piece, origins, read_piece
 from record import record
 
 SEEDS = (0, 1, 2)
@@ -406,7 +406,7 @@ def join(arguments: argparse.Namespace) -> dict[str, Any]:
         "settings": settings[0],
         "seeds": sorted({job.seed for job in kept}),
         "missing": [job._asdict() for job, piece in found.items() if piece is None and job.dataset in datasets],
-        "machines": machines(kept),
+        "machines": origins((job.part, piece) for job, piece in kept.items()),
         "seconds": sum(piece["seconds"] for piece in kept.values()),
     }
 
@@ -459,14 +459,6 @@ DRAWN = {
     "random order, noisy labels": "random order",
 }
 """Curves that are drawn, and what the figure calls them."""
-
-
-def machines(kept: Mapping[Job, Any]) -> dict[str, list[str]]:
-    """Where and with what each part was done."""
-    found: dict[str, dict[str, None]] = {}
-    for job, piece in kept.items():
-        found.setdefault(job.part, {})[origin(piece)] = None
-    return {part: list(several) for part, several in found.items()}
 
 
 def draw(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional

@@ -7,6 +7,7 @@ from typing import Any
 
 from learned_page import listed, spread
 from noisy_labels import PAPER_NOISE, TITLES, USUAL, reference_name
+from provenance import command_of, joined_provenance
 
 Table = Callable[[list[str], list[list[str]]], str]
 
@@ -83,7 +84,7 @@ def detection_section(document: Mapping[str, Any], table: Table) -> str:
         accurate=accurate_text(tables),
         leave_one_out=leave_one_out_text(tables),
         noises=table(*noise_rows(tables)),
-        origins=origins_text(document),
+        origins=joined_provenance(document),
         each=settings["fits"] / sizes[0],
         **{name: settings[name] for name in ("k", "steps", "passes", "fits", "retrained")},
         seconds=settings["seconds"],
@@ -222,16 +223,6 @@ def noise_rows(tables: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     return ["", *columns], rows
 
 
-def origins_text(document: Mapping[str, Any]) -> str:
-    """Where each part was done, and how the parts were joined."""
-    places: dict[str, list[str]] = {}
-    for part, several in document["results"]["machines"].items():
-        for where in several:
-            places.setdefault(where, []).append(part)
-    made = "; ".join(f"{listed(parts)} on {where}" for where, parts in places.items())
-    return f"`{document['command']}`, {document['date'][:10]}, {document['wall_time_s']:.0f} s in all: {made}."
-
-
 def times_section(document: Mapping[str, Any], table: Table) -> str:
     """Return the section on time."""
     found = document["results"]
@@ -248,7 +239,7 @@ def times_section(document: Mapping[str, Any], table: Table) -> str:
         machine=listed(found["machines"]),
         times=table(*time_rows(found)),
         speedup=speedup_text(rows),
-        command=document["command"],
+        command=command_of(document),
         date=document["date"][:10],
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -34,7 +34,16 @@ def read_piece(path: Path) -> dict[str, Any] | None:
 
 
 def origin(piece: Mapping[str, Any]) -> str:
-    """Where and with what a piece was made, in words."""
+    """Where and with what a piece was made, in words; early ones do not know their versions."""
     where = piece["machine"]
     name = where["gpu"] or f"{where['cores']} cores of {where['processor']}"
-    return f"{name}; {', '.join(f'{package} {number}' for package, number in piece['versions'].items())}"
+    versions = ", ".join(f"{package} {number}" for package, number in piece.get("versions", {}).items())
+    return f"{name}; {versions}" if versions else name
+
+
+def origins(pieces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, list[str]]:
+    """Where and with what each part was done, from the pieces of each."""
+    found: dict[str, dict[str, None]] = {}
+    for part, piece in pieces:
+        found.setdefault(part, {})[origin(piece)] = None
+    return {part: list(several) for part, several in found.items()}

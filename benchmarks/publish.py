@@ -20,6 +20,7 @@ from inclusion_page import inclusion_section, inclusion_text
 from label_noise import TITLES
 from learned_page import learned_section, learned_text
 from noisy_page import noisy_section
+from provenance import joined_provenance, provenance
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -265,18 +266,6 @@ def claims() -> str:
 def recorded(*names: str) -> bool:
     """Whether benchmarks have been run; not all of them were at the same time."""
     return all((RESULTS / f"{name}.json").exists() for name in names)
-
-
-def provenance(document: dict[str, Any]) -> str:
-    """One line on where the figures come from."""
-    machine, versions = document["machine"], document["versions"]
-    where = machine["gpu"] or f"{machine['cores']} cores of {machine['processor']}"
-    packages = ", ".join(f"{name} {version}" for name, version in versions.items() if name != "fwshapley")
-    seeds = len(document["seeds"])
-    return (
-        f"`{document['command']}`, {where}, {document['wall_time_s']:.0f} s, {seeds} seed{'s' * (seeds != 1)}, "
-        f"{document['date'][:10]}; {packages}."
-    )
 
 
 def table(header: list[str], rows: list[list[str]], others: str = "---:") -> str:
@@ -706,7 +695,7 @@ def results_page() -> str:
         peers_seeds=len(peers["seeds"]),
         sanity=sanity_text(peers["results"]),
         peers_provenance=provenance(peers),
-        learned=learned_section(learned, table, provenance(learned)),
+        learned=learned_section(learned, table, joined_provenance(learned)),
         noisy=noisy_text(),
         noise_points=noise["results"]["points"],
         noise_references=noise["results"]["references"],

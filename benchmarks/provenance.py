@@ -1,0 +1,45 @@
+"""Where recorded figures come from, in a line for the pages: command, machines, time, versions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from fwshapley.cli.reproduce import measured_on
+from learned_page import listed
+
+Document = Mapping[str, Any]
+
+
+def provenance(document: Document) -> str:
+    """Return one line on a run that was recorded as it was made."""
+    packages = ", ".join(f"{name} {version}" for name, version in document["versions"].items() if name != "fwshapley")
+    seeds = len(document["seeds"])
+    return (
+        f"`{command_of(document)}`, {listed(measured_on(document))}, {document['wall_time_s']:.0f} s, "
+        f"{seeds} seed{'s' * (seeds != 1)}, {document['date'][:10]}; {packages}."
+    )
+
+
+def joined_provenance(document: Document) -> str:
+    """Return one line on a run whose parts were made here and there, and joined."""
+    places: dict[str, list[str]] = {}
+    for part, several in document["results"]["machines"].items():
+        for where in several:
+            places.setdefault(where, []).append(part)
+    made = "; ".join(f"{listed(parts)} on {where}" for where, parts in places.items())
+    return f"`{command_of(document)}`, {document['date'][:10]}, {document['wall_time_s']:.0f} s in all: {made}."
+
+
+def command_of(document: Document) -> str:
+    """Return what was run, files without the folders they happened to be in."""
+    interpreter, script, *options = shlex.split(document["command"])
+    return shlex.join([interpreter, script, *(bare(each) for each in options)])
+
+
+def bare(argument: str) -> str:
+    """Return the name of a file; all else as it is."""
+    path = PurePath(argument)
+    return path.name if path.suffix and "=" not in argument else argument
