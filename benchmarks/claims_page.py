@@ -96,10 +96,10 @@ def accuracy_line(document: Document) -> Line:
         for way, several in gaps.items():
             learned = rows.get(f"learned, {way}, Shapley")
             if learned:
-                told.append(
-                    f"{learned['auroc'][0]:.3f} {way} (rank correlation with exact {learned['spearman'][0]:.2f})"
-                )
-                if learned["spearman"][0] > LEARNT:
+                agreed = learned["spearman"][0] if "spearman" in learned else None
+                known = "all equal" if agreed is None else f"rank correlation with exact {agreed:.2f}"
+                told.append(f"{learned['auroc'][0]:.3f} {way} ({known})")
+                if agreed is not None and agreed > LEARNT:
                     several.append(learned["auroc"][0] - exact)
         parts.append(f"{TITLES[dataset]}: {', '.join(told)}, {exact:.3f} exact")
     seconds = document["results"]["settings"]["seconds"]

@@ -210,8 +210,11 @@ def run(jobs: Sequence[Job], arguments: argparse.Namespace) -> None:
             arguments.work / f"{job.name}.json",
             {"found": found, "accuracy": float(few.accuracy), "seconds": seconds, "settings": settings_of(arguments)},
         )
-        best = max(found, key=lambda method: found[method]["auroc"])
-        print(f"done: {job.name}, {seconds:.1f} s, {best} {found[best]['auroc']:.3f}", flush=True)
+        for method, row in found.items():
+            if "failed" in row:
+                print(f"failed: {job.name}, {method}: {row['failed']}", flush=True)
+        best = max(found, key=lambda method: found[method].get("auroc", 0.0))
+        print(f"done: {job.name}, {seconds:.1f} s, {best} {found[best].get('auroc', math.nan):.3f}", flush=True)
 
 
 def make_points(job: Job, arguments: argparse.Namespace) -> Points:
@@ -245,7 +248,10 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def score(values: Tensor | NDArray[Any], wrong: Tensor, seconds: float) -> Row:
-    """How well low values find wrong labels, and how long they took."""
+    """How well low values find wrong labels, and how long they took; or that the method failed, and how."""
+    missing = int((~torch.as_tensor(values).isfinite()).sum())
+    if missing:
+        return {"failed": f"{missing:,} of {len(values):,} values are not numbers"}
     curve = detection_curve(values, wrong)
     found = [round(float(curve[round(share * len(wrong))]), 4) for share in CURVE]
     return {**asdict(measure_detection(values, wrong)), "seconds": seconds, "curve": found}
@@ -327,8 +333,7 @@ def learn(
     rows = zip(weights, truth, valuator.values_.reshape(len(weights), -1), strict=True)
     for each, right, ours in rows:
         name = f"learned, {'published' if utility == 'vote' else 'improved'}, {each}"
-        likeness = Likeness.between(ours, right)
-        found[name] = score(ours, points.wrong, seconds) | {"spearman": finite(likeness.spearman)}
+        found[name] = score(ours, points.wrong, seconds) | agreement(ours, right)
     values = unseen.values.reshape(len(weights), -1)
     for each, ours in zip(weights, values, strict=True):
         name = f"learned, {'published' if utility == 'vote' else 'improved'}, {each}, unseen"
@@ -336,9 +341,10 @@ def learn(
     return found
 
 
-def finite(number: float) -> float:
-    """Return a number that JSON holds: a correlation with values that are all equal is none."""
-    return number if math.isfinite(number) else 0.0
+def agreement(ours: Tensor, right: Tensor) -> Row:
+    """Rank correlation with exact values; nothing where values are all equal, or not all numbers, and have none."""
+    varied = bool(ours.isfinite().all()) and bool((ours != ours[0]).any())
+    return {"spearman": Likeness.between(ours, right).spearman} if varied else {}
 
 
 def scores(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
@@ -418,18 +424,25 @@ def tables(kept: Mapping[Job, Any]) -> dict[str, Any]:
         here = found.setdefault(job.dataset, {}).setdefault(job.noise, {}).setdefault(job.kind, {})
         if job.part in here.get("runs", {}):
             continue
-        pieces = [piece for other, piece in kept.items() if other._replace(seed=job.seed) == job]
-        rows = [{name: without_curve(row) for name, row in piece["found"].items()} for piece in pieces]
-        here.setdefault("methods", {}).update(summarise(rows))
+        seeds = {other.seed: piece for other, piece in kept.items() if other._replace(seed=job.seed) == job}
+        pieces = list(seeds.values())
+        for name in dict.fromkeys(name for piece in pieces for name in piece["found"]):
+            rows = {seed: piece["found"][name] for seed, piece in seeds.items() if name in piece["found"]}
+            failed = {str(seed): row["failed"] for seed, row in rows.items() if "failed" in row}
+            if failed:  # a mean over those seeds that went well would flatter
+                here.setdefault("failed", {})[name] = failed
+            else:
+                here.setdefault("methods", {})[name] = summarise(in_common(list(rows.values())))
         here.setdefault("runs", {})[job.part] = len(pieces)
         if job.part == "exact":
             here["accuracy"] = summarise([piece["accuracy"] for piece in pieces])
     return found
 
 
-def without_curve(row: Row) -> Row:
-    """Return the figures of a row that go into a table."""
-    return {key: value for key, value in row.items() if key != "curve"}
+def in_common(rows: Sequence[Row]) -> list[Row]:
+    """Return the figures of a method's rows that go into a table: those that all seeds have."""
+    names = [key for key in rows[0] if key != "curve" and all(key in row for row in rows)]
+    return [{key: row[key] for key in names} for row in rows]
 
 
 def curves(kept: Mapping[Job, Any]) -> dict[str, dict[str, list[float]]]:
@@ -439,7 +452,7 @@ def curves(kept: Mapping[Job, Any]) -> dict[str, dict[str, list[float]]]:
         if job.noise == PAPER_NOISE:
             for method, row in piece["found"].items():
                 name = f"{method}, {job.kind}"
-                if name in DRAWN:
+                if name in DRAWN and "failed" not in row:
                     found.setdefault(job.dataset, {}).setdefault(name, []).append(row["curve"])
     return {
         dataset: {name: np.mean(rows[name], axis=0).round(4).tolist() for name in DRAWN if name in rows}

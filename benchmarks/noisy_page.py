@@ -28,7 +28,7 @@ players this budget is {each:.1f} fits each.
 
 ![Wrong labels found against images inspected](figures/noisy_labels.png)
 
-{accurate}
+{failed}{accurate}
 
 {leave_one_out}
 
@@ -81,6 +81,7 @@ def detection_section(document: Mapping[str, Any], table: Table) -> str:
         seeds=f"{len(found['seeds'])} seed{'s' * (len(found['seeds']) > 1)}",
         usual=reference_name(USUAL),
         methods=table(*method_rows(tables)),
+        failed=failed_text(tables),
         accurate=accurate_text(tables),
         leave_one_out=leave_one_out_text(tables),
         noises=table(*noise_rows(tables)),
@@ -159,6 +160,19 @@ def cells_of(row: Mapping[str, list[float]] | None) -> list[str]:
     found = f"{row['found_at_10'][0]:.0%} / {row['found_at_20'][0]:.0%}"
     agreed = f"{row['spearman'][0]:.2f}" if "spearman" in row else ""
     return [spread(row["auroc"]), found, f"{row['f1'][0]:.2f}", agreed, f"{row['seconds'][0]:.2g}"]
+
+
+def failed_text(tables: Mapping[str, Any]) -> str:
+    """Say which methods gave no values, for which there is no figure."""
+    told = [
+        f"{method} ({kind}) on {TITLES[dataset]} ({noise}), seed {seed}: {why}"
+        for dataset, noises in tables.items()
+        for noise, kinds in noises.items()
+        for kind, rows in kinds.items()
+        for method, seeds in rows.get("failed", {}).items()
+        for seed, why in seeds.items()
+    ]
+    return f"Failed, and left out for all seeds: {'; '.join(told)}.\n\n" if told else ""
 
 
 def accurate_text(tables: Mapping[str, Any]) -> str:
