@@ -22,6 +22,7 @@ TIMES_FASTER = 14
 LEARNT = 0.5
 """Rank correlation with exact values below which a network has not learnt what it was to learn."""
 
+UNDECIDED = ("not measured", "not decided", "undecided", "preliminary")
 VERDICTS = {True: "yes", False: "no"}
 
 
@@ -39,6 +40,23 @@ def claim_rows(documents: Mapping[str, Document]) -> tuple[list[str], list[list[
         measured, verdict = judge(documents[name]) if name in documents else UNKNOWN
         rows.append([claim, measured, verdict])
     return ["the paper says", "measured", "so"], rows
+
+
+def claims_summary(rows: list[list[str]]) -> str:
+    """Return what was asked and what was found, in two sentences."""
+    open_still = [claim for claim, _, verdict in rows if any(word in verdict for word in UNDECIDED)]
+    decided = [f"{claim}: {shortly(verdict)}" for claim, _, verdict in rows if claim not in open_still]
+    told = f" ({'; '.join(decided)})" if decided else ""
+    left = f"; {len(open_still)} {'is' if len(open_still) == 1 else 'are'} open or preliminary" if open_still else ""
+    return (
+        "Do the claims of the FW-Shapley paper's abstract hold when they are measured again, by other code? Of "
+        f"{len(rows)}, {len(decided)} {'is' if len(decided) == 1 else 'are'} decided{told}{left}."
+    )
+
+
+def shortly(verdict: str) -> str:
+    """Return a verdict without its reasons."""
+    return verdict.partition(":")[0].partition(";")[0]
 
 
 def gain_line(document: Document) -> Line:

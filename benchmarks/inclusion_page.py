@@ -13,6 +13,7 @@ from inclusion_results import (
     EVERY,
     KERNEL_SHAP,
     LONG_RUN,
+    NOT_CENTRED,
     STYLES,
     chosen_in,
     label_of,
@@ -28,6 +29,7 @@ Datasets = Mapping[Name, Mapping[str, Sitting]]
 
 CLAIM = 0.27
 WANTED_SEEDS = 3
+LEARN = (EVERY, BASE, CHOSEN, NOT_CENTRED, "encoder", "encoder, chosen")
 KINDS = ("inclusion", "exclusion")
 PAPER_SECONDS = {"gradcam": 17.89, "integrated gradients": 147.45, "saliency": 10.59, BASE: 1.42, EVERY: 1.42}
 """Its Table 1, on a GTX 1080."""
@@ -36,11 +38,14 @@ TIMED = {
     "encoder": "encoder, Shapley",
     EVERY: "every weighting, all at once",
     "gradcam": "GradCAM",
-    "kernel shap": "KernelSHAP on the surrogate, captum's",
-    "least squares": "KernelSHAP on the surrogate, our least squares",
+    "kernel shap": "KernelSHAP on the {game}, captum's",
+    "least squares": "KernelSHAP on the {game}, our least squares",
 }
+"""What the table calls a method; a game is sampled that explainers were trained on, or the masked model itself."""
 
 PAGE = """## Inclusion and exclusion: who finds what matters?
+
+{summary}
 
 {preliminary}A ResNet-18, 256 players of 2 x 2 pixels, the predicted class of {images:,} test images. Area under the
 inclusion curve (share of images that keep their class as the most important players are shown; higher is better) and
@@ -50,10 +55,10 @@ FW-Shapley paper's measure. {skill}Learned methods share surrogate, data, optimi
 published: a plain UNet, Shapley values, coalitions in complementary pairs, additive normalisation. "UNet" and "encoder"
 (started from the surrogate) learn one weighting by the same least squares, centred by size, which leaves the minimiser
 and takes noise away; "not centred" is the FW-Shapley paper's method as published; "every weighting" is our network for
-all of them. Weightings were chosen among the paper's eight by the inclusion area on validation images, judged by the
-surrogate that is explained, before any number on test images; those come from other judges. Brackets after a gain are
-95 % intervals of a bootstrap over images, which stay paired; they do not know that another training would differ, which
-seeds show.
+all of them. Weightings were chosen among the paper's eight, of which Shapley is none, by the inclusion area on
+validation images, judged by the surrogate that is explained, before any number on test images; those come from other
+judges. Brackets after a gain are 95 % intervals of a bootstrap over images, which stay paired; they do not know that
+another training would differ, which seeds show.
 
 {sittings}
 ![Inclusion and exclusion curves](figures/inclusion.png)
@@ -61,7 +66,7 @@ seeds show.
 **The claim.** The paper says that its method has {claim:.0%} more inclusion area than FastSHAP, on average. Its method
 is the UNet with the weighting chosen. "Room" is what an explanation that keeps every class from the first player on
 would gain. "Best of all" is the network for every weighting under the one of nine that is best on the test images
-themselves, which nobody may pick: no choice would have given more.
+themselves, Shapley included, which nobody may pick: no choice would have given more.
 
 {claims}
 
@@ -71,7 +76,11 @@ themselves, which nobody may pick: no choice would have given more.
 
 ### Time for {many:,} images
 
+{timing_summary}
+
 {timing}
+
+{reconciled}
 
 ![Seconds for each method](figures/table1.png)
 
@@ -85,13 +94,17 @@ surrogate, {calls:,} calls an image), on the images that have one. """
 TIMING = """Medians of repeated calls in one run on one machine, {at_once} images at once{precision}; networks that
 learn give all classes, gradient methods (captum's) the predicted one. "All at once" is {weightings} weightings. "~" is
 extrapolated from a few images, with {calls:,} calls each. Beside it, what the paper reports for a GTX 1080. Training
-comes on top where a method learns; what compiling saves is in the section on what an explanation costs.{untrained}
+comes on top where a method learns.{untrained}
 
 {times}"""
 
 
 def inclusion_section(
-    document: Mapping[str, Any], timed: Mapping[str, Any], table: Table, timing_provenance: str
+    document: Mapping[str, Any],
+    timed: Mapping[str, Any],
+    table: Table,
+    timing_provenance: str,
+    speeds: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return a section of the results page."""
     found = document["results"]
@@ -104,6 +117,7 @@ def inclusion_section(
     rows = [row for sitting in every for several in sitting["methods"].values() for row in several.values()]
     missing, calls = preliminary_text(found["datasets"]), max(sitting["calls"] for sitting in every)
     return PAGE.format(
+        summary=summary_text(found["datasets"]),
         preliminary=f"{missing}\n\n" if missing else "",
         skill=SKILL.format(calls=calls) if calls else "",
         images=max(row["images"] for row in rows),
@@ -113,7 +127,9 @@ def inclusion_section(
         verdict=verdict_text(found["datasets"]),
         provenance=provenance_text(found),
         many=timed["results"]["images"],
+        timing_summary=timing_summary(timed),
         timing=timing_text(timed, table),
+        reconciled=reconciled_text(timed, speeds),
         timing_provenance=timing_provenance,
     )
 
@@ -133,7 +149,28 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
     missing, told = preliminary_text(document["results"]["datasets"]), "; ".join(parts) or "not measured yet"
     return (
         f"{missing}{' ' * bool(missing)}Gain in inclusion area of the network for every weighting over FastSHAP, in "
-        f"the same GPU time, with the weighting chosen on validation images: {told} ([all methods](docs/results.md))."
+        "the same GPU time, with the weighting chosen among the paper's eight on validation images: "
+        f"{told} ([all methods](docs/results.md))."
+    )
+
+
+def summary_text(datasets: Datasets) -> str:
+    """Return what was asked and what was found, in two sentences."""
+    parts = []
+    for name, sittings in datasets.items():
+        sitting, curve = next(iter(sittings.values())), f"inclusion, {EVALUATORS[0]}"
+        learned = [main_row(sitting, method) for method in sitting["methods"] if method in LEARN]
+        if learned:
+            label, row = max(learned, key=lambda line: line[1]["areas"][curve][0])
+            base = sitting["methods"].get(BASE, {}).get("Shapley")
+            beside = f" beside {base['areas'][curve][0]:.3f} of {BASE}" if base and label != BASE else ""
+            parts.append(f'"{label}" on {DATASETS[name].title}, {row["areas"][curve][0]:.3f}{beside}')
+    found = (
+        f"Of those that learn, by the {EVALUATORS[0]} the largest inclusion area has {listed(parts)}" if parts else ""
+    )
+    return (
+        "Whose most important players keep an image's class, and does a chosen weighting gain "
+        f"{CLAIM:.0%} over {BASE}? {found or 'Nothing is measured yet'}; the {CLAIM:+.0%} is {verdicts_text(datasets)}."
     )
 
 
@@ -189,9 +226,9 @@ def choice_text(sitting: Sitting) -> str:
     else:
         searched = "No UNets were searched through: the UNet was given the same."
     return (
-        f"Chosen on validation images by the network for every weighting: {chosen}, with an area of "
-        f"{areas[chosen]:.4f}; Shapley has {areas['Shapley']:.4f}. (By the zero-masked model it would have been "
-        f"{rival}.) {searched}"
+        f"Chosen among the eight on validation images by the network for every weighting: {chosen}, with an area of "
+        f"{areas[chosen]:.4f}. (By the zero-masked model it would have been {rival}.) Shapley, which was not up for "
+        f"choice, has {areas['Shapley']:.4f}. {searched}"
     )
 
 
@@ -359,27 +396,66 @@ def verdict_on(gain: Sequence[float] | None) -> str:
     return "not confirmed" + (", a smaller gain" if low > 0 else ", a loss" if high < 0 else ", no clear gain")
 
 
-def verdict_text(datasets: Datasets) -> str:
-    """Sum up the claim: confirmed or not, and where."""
+def verdicts_text(datasets: Datasets) -> str:
+    """Say whether the claim is confirmed, and where."""
     verdicts: dict[str, list[str]] = {}
-    averages: dict[str, list[float]] = {evaluator: [] for evaluator in EVALUATORS}
     for name, sittings in datasets.items():
-        sitting = next(iter(sittings.values()))
         for evaluator in EVALUATORS:
-            gain = gain_of(sitting, CHOSEN, evaluator)
+            gain = gain_of(next(iter(sittings.values())), CHOSEN, evaluator)
             verdicts.setdefault(verdict_on(gain).partition(",")[0], []).append(
                 f"{DATASETS[name].title} by the {evaluator}"
             )
-            averages[evaluator] += [gain[0]] if gain else []
-    text = "; ".join(f"{verdict} on {listed(where)}" for verdict, where in verdicts.items())
+    return "; ".join(f"{verdict} on {listed(where)}" for verdict, where in verdicts.items())
+
+
+def verdict_text(datasets: Datasets) -> str:
+    """Sum up the claim: confirmed or not, where, and on average."""
+    first = [next(iter(sittings.values())) for sittings in datasets.values()]
+    averages = {
+        evaluator: [gain[0] for sitting in first if (gain := gain_of(sitting, CHOSEN, evaluator))]
+        for evaluator in EVALUATORS
+    }
     mean = (
         listed(f"{statistics.fmean(gains):+.1%} by the {evaluator}" for evaluator, gains in averages.items() if gains)
         if any(averages.values())
         else "not known"
     )
     return (
-        f"So the {CLAIM:+.0%} is: {text}. It counts as confirmed where the whole interval lies at or above it. On "
-        f"average over the data sets measured the gain of the paper's method is {mean}."
+        f"So the {CLAIM:+.0%} is: {verdicts_text(datasets)}. It counts as confirmed where the whole interval lies at "
+        f"or above it. On average over the data sets measured the gain of the paper's method is {mean}."
+    )
+
+
+def timing_summary(document: Mapping[str, Any]) -> str:
+    """Return what was asked of times and what was found, in two sentences."""
+    found = document["results"]
+    rows = found["methods"]
+    every, base, sampled = (rows[name]["seconds"] for name in (EVERY, BASE, "least squares"))
+    return (
+        f"How long does it take to explain {found['images']:,} images? The network for every weighting takes "
+        f"{1e3 * every:.1f} ms for {found['weightings']} weightings and all classes, {rows[EVERY]['over forward']:.1f} "
+        f"times a forward pass of the model, and {BASE}'s {1e3 * base:.1f} ms for one; our sampling takes some "
+        f"{sampled / every:,.0f} times as long."
+    )
+
+
+def reconciled_text(document: Mapping[str, Any], speeds: Sequence[Mapping[str, Any]]) -> str:
+    """Say what is different where another section has other times for the same machine and number of images."""
+    found, machine = document["results"], document["machine"]["gpu"]
+    other = next((each for each in speeds if machine and each["machine"]["gpu"] == machine), None)
+    if other is None:
+        return ""
+    times = [row for row in other["results"]["times"] if row["batch"] == found["images"]]
+    told = listed(f"{1e3 * row['explainer_s']:.1f} ms{' compiled' * row['compiled']}" for row in times)
+    theirs, ours = (
+        f"of {each['date'][:10]} and {'a trained' if trained else 'an untrained'} network"
+        for each, trained in ((other, "student" in other["results"]), (document, found["trained"]))
+    )
+    return (
+        f"[What an explanation costs](#what-an-explanation-costs) has {told} for as many images and weightings on the "
+        f"same GPU, where this table has {1e3 * found['methods'][EVERY]['seconds']:.1f} ms. That run is {theirs}, this "
+        f"one {ours}, with the package as it was then and nothing compiled. Which of these makes the difference was "
+        "not measured: compare times within a table, not across."
     )
 
 
@@ -388,7 +464,7 @@ def timing_text(document: Mapping[str, Any], table: Table) -> str:
     found = document["results"]
     rows = [
         [
-            TIMED.get(name, name),
+            TIMED.get(name, name).format(game="surrogate" if found["trained"] else "masked model"),
             f"{'~' * row['extrapolated']}{row['seconds']:.3g} s",
             f"{row['over forward']:.3g}",
             f"{row['peak_mb'] / 1024:.2f} GB" if row["peak_mb"] is not None else "",
@@ -400,7 +476,7 @@ def timing_text(document: Mapping[str, Any], table: Table) -> str:
         at_once=found["at once"],
         precision=", in bf16" if document["machine"]["gpu"] else "",
         weightings=found["weightings"],
-        untrained="" if found["trained"] else " Networks were not trained, on which time does not depend.",
+        untrained="" if found["trained"] else " Networks were not trained, which changes no operation.",
         calls=found["calls"],
         times=table(["", "time", "forward passes", "peak memory", "paper"], rows),
     )

@@ -53,7 +53,7 @@ from fwshapley.valuation.learned.published import batch_law
 from fwshapley.valuation.learned.simpler import SimplerGames
 from fwshapley.valuation.setting import check_setting
 from measure import summarise, timed
-from pieces import keep_piece, origins, read_piece
+from pieces import commands, keep_piece, origins, read_piece
 from record import record
 
 SEEDS = (0, 1, 2)
@@ -153,6 +153,7 @@ def gather(arguments: argparse.Namespace) -> dict[str, Any]:
             results[part] = runs[0]
         else:
             results["tasks" if part in SIZES else "study"][part] = summarise(runs)
+    results["commands"] = commands(kept.values())
     results["machines"] = origins((part, each) for (part, _), each in kept.items())
     results["seconds"] = sum(each["seconds"] for each in kept.values())
     results["runs"] = {part: sum(name == part for name, _ in kept) for part in results["machines"]}

@@ -57,7 +57,7 @@ from fwshapley.valuation.learned.knowledge import Likeness
 from fwshapley.valuation.methods import Method
 from label_scores import out_of_bag, self_confidence
 from measure import summarise, timed
-from pieces import keep_piece, origins, read_piece
+from pieces import commands, keep_piece, origins, read_piece
 from record import record
 
 SEEDS = (0, 1, 2)
@@ -412,6 +412,7 @@ def join(arguments: argparse.Namespace) -> dict[str, Any]:
         "settings": settings[0],
         "seeds": sorted({job.seed for job in kept}),
         "missing": [job._asdict() for job, piece in found.items() if piece is None and job.dataset in datasets],
+        "commands": commands(kept.values()),
         "machines": origins((job.part, piece) for job, piece in kept.items()),
         "seconds": sum(piece["seconds"] for piece in kept.values()),
     }

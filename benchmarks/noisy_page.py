@@ -13,6 +13,8 @@ Table = Callable[[list[str], list[list[str]]], str]
 
 NOISY = """## Wrong labels: learnt features, the paper's figures c and d
 
+{summary}
+
 {preliminary}{players:,} players, of whose labels 10 % became y + 1; up to {references:,} clean reference images,
 disjoint from them and from {unseen:,} unseen ones. Features: the last hidden layer of a ResNet-18 that was trained on
 the players and their noisy labels for {steps} steps, from scratch (the paper fine-tunes one). Accuracy of the networks
@@ -42,6 +44,8 @@ AUROC by noise and by what the features were learnt from: the noisy labels; all 
 
 TIMES = """## What data values cost: the paper's Table 2
 
+{speedup}
+
 {preliminary}Every method values the same {points:,} training images of SVHN for the same {references:,} references, its
 whole test set: 512 features ({features}), K = {k}, all on one machine: {machine}. The first row, which all the others
 need and none includes, is of {images:,} images. "~" is extrapolated to one contribution of every image, from what was
@@ -51,8 +55,6 @@ use the processor alone. The paper's times are minutes on a GTX 1080.
 {times}
 
 ![Seconds by method](figures/table2.png)
-
-{speedup}
 
 `{command}`, {date}.
 """
@@ -73,6 +75,7 @@ def detection_section(document: Mapping[str, Any], table: Table) -> str:
     found, settings = document["results"], document["results"]["settings"]
     tables, sizes = found["tables"], settings["points"]
     return NOISY.format(
+        summary=summary_text(tables),
         preliminary=preliminary(missing_text(found["missing"])),
         players=sizes[0],
         references=sizes[1],
@@ -92,6 +95,22 @@ def detection_section(document: Mapping[str, Any], table: Table) -> str:
     )
 
 
+def summary_text(tables: Mapping[str, Any]) -> str:
+    """Return what was asked and what was found, in two sentences."""
+    asked = "Do low data values on learnt features find wrong labels, and learned values as well as exact ones?"
+    parts = []
+    for dataset, rows in of_paper(tables).items():
+        named = {
+            "exact Shapley values": f"Shapley, {reference_name(USUAL)}",
+            "the improved network": "learned, improved, Shapley",
+            "the published one": "learned, published, Shapley",
+            "the loss of the model itself": "model loss",
+        }
+        told = [f"{label} {rows[method]['auroc'][0]:.3f}" for label, method in named.items() if method in rows]
+        parts.append(f"on {TITLES[dataset]} {listed(told)}")
+    return f"{asked} AUROC with 10 % wrong: {'; '.join(parts)}." if parts else f"{asked} Not measured yet."
+
+
 def preliminary(missing: str) -> str:
     """Say that figures are not final, where something is missing."""
     return f"Preliminary: {missing}.\n\n" if missing else ""
@@ -106,9 +125,12 @@ def missing_text(missing: list[Mapping[str, Any]]) -> str:
     told = []
     for name, seeds in groups.items():
         alike = {count: [str(seed) for seed in seeds if seeds[seed] == count] for count in seeds.values()}
-        parts = [f"{count} of seed{'s' * (len(those) > 1)} {listed(those)}" for count, those in alike.items()]
-        told.append(f"{name} {listed(parts)}")
-    return f"parts that are missing: {'; '.join(told)}" if told else ""
+        parts = [
+            f"{count} part{'s' * (count > 1)} of {'each of the seeds' if len(those) > 1 else 'seed'} {listed(those)}"
+            for count, those in alike.items()
+        ]
+        told.append(f"{name}, {listed(parts)}")
+    return f"still missing are {'; '.join(told)}" if told else ""
 
 
 def of_paper(tables: Mapping[str, Any], kind: str = "noisy labels") -> dict[str, Mapping[str, Any]]:
@@ -287,7 +309,7 @@ def speedup_text(rows: list[Mapping[str, Any]]) -> str:
     exact, learned = times[EXACT]["seconds"], times["learned, published"]
     alone, together = learned["seconds"] / exact, (learned["seconds"] + learned["learning"]) / exact
     return (
-        "The paper's network is 14 times as fast as KNN-Shapley, learning included. Here exact values take "
+        "Is the paper's network 14 times as fast as KNN-Shapley, learning included? Here exact values take "
         f"{duration(exact)}. The published network, which had "
         f"{duration(learned['learning'])} to learn, takes {together:.3g} times as long with learning, and {alone:.3g} "
         "times as long without."

@@ -41,6 +41,11 @@ def origin(piece: Mapping[str, Any]) -> str:
     return f"{name}; {versions}" if versions else name
 
 
+def commands(pieces: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return all commands that pieces were made by, where they know them."""
+    return sorted({piece["command"] for piece in pieces if "command" in piece})
+
+
 def origins(pieces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, list[str]]:
     """Where and with what each part was done, from the pieces of each."""
     found: dict[str, dict[str, None]] = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -11,6 +12,9 @@ from fwshapley.cli.reproduce import measured_on
 from learned_page import listed
 
 Document = Mapping[str, Any]
+
+RECOMPRESSED = re.compile(r"([\w-]+_jpeg(\d+)\.npz)")
+"""Name of a data file whose images were recompressed, and the quality."""
 
 
 def provenance(document: Document) -> str:
@@ -31,6 +35,16 @@ def joined_provenance(document: Document) -> str:
             places.setdefault(where, []).append(part)
     made = "; ".join(f"{listed(parts)} on {where}" for where, parts in places.items())
     return f"`{command_of(document)}`, {document['date'][:10]}, {document['wall_time_s']:.0f} s in all: {made}."
+
+
+def recompressed_text(documents: Iterable[Document]) -> str:
+    """Say of which images, by the names of the files that commands were given, JPEG has lost a little."""
+    commands = [
+        command for document in documents for command in (document["command"], *document["results"].get("commands", []))
+    ]
+    found = sorted({match.groups() for command in commands for match in RECOMPRESSED.finditer(command)})
+    told = [f"`{name}` as JPEG of quality {quality}" for name, quality in found]
+    return f"Not all images are the official pixels: recompressed were {listed(told)}.\n\n" if told else ""
 
 
 def command_of(document: Document) -> str:

@@ -14,13 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from claims_page import claim_rows
+from claims_page import claim_rows, claims_summary
 from fwshapley.files import written_whole
 from inclusion_page import inclusion_section, inclusion_text
 from label_noise import TITLES
 from learned_page import learned_section, learned_text
 from noisy_page import noisy_section
-from provenance import joined_provenance, provenance
+from provenance import joined_provenance, provenance, recompressed_text
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -77,7 +77,9 @@ RESULTS_PAGE = """\
 
 Made from `benchmarks/results/*.json` by `python benchmarks/publish.py`; a test fails when they differ.
 
-## The paper's claims, measured
+{recompressed}## The paper's claims, measured
+
+{claims_summary}
 
 {claims}
 
@@ -257,10 +259,10 @@ def noisy_text() -> str:
     return f"{text}\n" if text else ""
 
 
-def claims() -> str:
+def claims() -> tuple[list[str], list[list[str]]]:
     """Return the claims of the paper, with what was recorded of each."""
     names = ("inclusion", "table1", "table2", "noisy_labels", "lemma")
-    return table(*claim_rows({name: load(name) for name in names if recorded(name)}), others="---")
+    return claim_rows({name: load(name) for name in names if recorded(name)})
 
 
 def recorded(*names: str) -> bool:
@@ -583,7 +585,7 @@ def readme_section() -> str:
     speed = load("explain_speed")
     ratios_of_time = [row["explainer_ratio"] for row in speed["results"]["times"] if "explainer_ratio" in row]
     return README_SECTION.format(
-        claims=claims(),
+        claims=table(*claims(), others="---"),
         readme_cifar=readme_cifar(load("agreement")),
         readme_inclusion=readme_inclusion() if recorded("inclusion") else "",
         readme_noise=readme_noise(load("label_noise"), load("valuation_speed")),
@@ -681,8 +683,10 @@ def results_page() -> str:
     on_gpu = [load(path.stem) for path in RESULTS.glob("valuation_speed_gpu.json")]
     valuation = valued["results"] | {"gpu": [row for each in on_gpu for row in gpu_rows(each)]}
     return RESULTS_PAGE.format(
-        claims=claims(),
-        inclusion=inclusion_of_all_methods() if recorded("inclusion", "table1") else "",
+        recompressed=recompressed_text([load(path.stem) for path in sorted(RESULTS.glob("*.json"))]),
+        claims_summary=claims_summary(claims()[1]),
+        claims=table(*claims(), others="---"),
+        inclusion=inclusion_of_all_methods(speeds) if recorded("inclusion", "table1") else "",
         refined=REFINED,
         refinement=refinement_table(refined["results"]),
         refinement_seeds=len(refined["seeds"]),
@@ -736,10 +740,10 @@ def results_page() -> str:
     )
 
 
-def inclusion_of_all_methods() -> str:
+def inclusion_of_all_methods(speeds: list[dict[str, Any]]) -> str:
     """Return the section on inclusion, exclusion and time."""
     timed = load("table1")
-    return inclusion_section(load("inclusion"), timed, table, provenance(timed))
+    return inclusion_section(load("inclusion"), timed, table, provenance(timed), speeds)
 
 
 def readme_page() -> str:

@@ -47,7 +47,7 @@ from fwshapley.valuation.learned.amortized import Method
 from fwshapley.valuation.methods import USUAL_TRUNCATION
 from fwshapley.valuation.rounds import STEADY
 from measure import timed
-from pieces import keep_piece, origin, read_piece
+from pieces import commands, keep_piece, origin, read_piece
 from record import record
 
 K, CLASSES, COLUMNS = 5, 10, 512
@@ -302,6 +302,7 @@ def join(work: Path) -> dict[str, Any]:
     return {
         "rows": [row for piece in pieces for row in piece["rows"]],
         "features": pieces[0]["features"],
+        "commands": commands(pieces),
         "machines": [origin(pieces[0])],
         "k": K,
         "paper minutes": PAPER_MINUTES,

@@ -53,7 +53,9 @@ def test_page_of_noisy_labels_says_what_is_missing(monkeypatch: pytest.MonkeyPat
     assert noisy_section(None, None, table) == ""
     assert missing_text([]) == ""
     job = {"noise": "next, 10 %", "dataset": "svhn", "kind": "cross-fitted", "part": "exact"}
-    assert missing_text([job | {"seed": 1}, job | {"seed": 2}]).endswith("SVHN (next, 10 %) 1 of seeds 1 and 2")
+    assert missing_text([job | {"seed": 1}, job | {"seed": 2}]).endswith(
+        "SVHN (next, 10 %), 1 part of each of the seeds 1 and 2"
+    )
     assert "not both timed" in speedup_text([])
     exact = {"method": "KNN-Shapley", "seconds": 2.0}
     learned = {"method": "learned, published", "seconds": 1.0, "learning": 9.0}

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # scripts, not a package
 
+from claims_page import claims_summary
+from inclusion_page import reconciled_text
+from inclusion_results import EVERY
 from noisy_labels import PAPER_NOISE, Job, agreement, score, tables
 from noisy_page import failed_text
 from pieces import keep_piece, origin, origins, read_piece
-from provenance import command_of
+from provenance import command_of, recompressed_text
 
 GPU = {"gpu": "NVIDIA H200", "cores": 16, "processor": "Xeon"}
 
@@ -62,3 +66,33 @@ def test_a_method_that_gives_no_numbers_has_failed_and_has_no_mean() -> None:
     assert "spearman" not in here["methods"]["a"]
     assert here["failed"] == {"b": {"1": "20 of 20 values are not numbers"}}
     assert "b (noisy labels) on SVHN (next, 10 %), seed 1: 20 of 20 values are not numbers" in failed_text(rows)
+
+
+def test_recompressed_images_are_named_once_and_only_where_a_record_says_so() -> None:
+    plain = {"command": "python benchmarks/a.py --data fashion_mnist.npz", "results": {}}
+    joined = {
+        "command": "python benchmarks/b.py",
+        "results": {"commands": ["python b.py --data x/svhn_jpeg95.npz"] * 2},
+    }
+    assert recompressed_text([plain]) == ""
+    assert recompressed_text([plain, joined, joined]).count("`svhn_jpeg95.npz` as JPEG of quality 95") == 1
+
+
+def test_claims_that_are_open_are_not_counted_as_decided() -> None:
+    rows = [["fast", "", "not confirmed: exact values are fast"], ["good", "x", "yes, preliminary"]]
+    assert "Of 2, 1 is decided (fast: not confirmed); 1 is open or preliminary." in claims_summary(rows)
+
+
+def test_times_of_two_runs_on_one_gpu_are_told_apart() -> None:
+    here: dict[str, Any] = {
+        "machine": GPU,
+        "date": "2026-11-16",
+        "results": {"images": 1000, "trained": False, "methods": {}},
+    }
+    here["results"]["methods"] = {EVERY: {"seconds": 0.013}}
+    row = {"batch": 1000, "compiled": False, "explainer_s": 0.047}
+    there = {"machine": GPU, "date": "2026-11-15", "results": {"times": [row], "student": {}}}
+    text = reconciled_text(here, [there])
+    assert "has 47.0 ms for as many images" in text
+    assert "of 2026-11-15 and a trained network, this one of 2026-11-16 and an untrained network" in text
+    assert reconciled_text(here, [there | {"machine": GPU | {"gpu": None}}]) == ""
