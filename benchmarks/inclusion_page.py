@@ -22,6 +22,7 @@ from inclusion_results import (
 )  # fmt: skip
 from learned_page import listed
 from resnet import DATASETS, Name
+from table1 import title_of
 
 Table = Callable[[list[str], list[list[str]]], str]
 Sitting = Mapping[str, Any]
@@ -33,15 +34,6 @@ LEARN = (EVERY, BASE, CHOSEN, NOT_CENTRED, "encoder", "encoder, chosen")
 KINDS = ("inclusion", "exclusion")
 PAPER_SECONDS = {"gradcam": 17.89, "integrated gradients": 147.45, "saliency": 10.59, BASE: 1.42, EVERY: 1.42}
 """Its Table 1, on a GTX 1080."""
-
-TIMED = {
-    "encoder": "encoder, Shapley",
-    EVERY: "every weighting, all at once",
-    "gradcam": "GradCAM",
-    "kernel shap": "KernelSHAP on the {game}, captum's",
-    "least squares": "KernelSHAP on the {game}, our least squares",
-}
-"""What the table calls a method; a game is sampled that explainers were trained on, or the masked model itself."""
 
 PAGE = """## Inclusion and exclusion: who finds what matters?
 
@@ -464,7 +456,7 @@ def timing_text(document: Mapping[str, Any], table: Table) -> str:
     found = document["results"]
     rows = [
         [
-            TIMED.get(name, name).format(game="surrogate" if found["trained"] else "masked model"),
+            title_of(name, trained=found["trained"]),
             f"{'~' * row['extrapolated']}{row['seconds']:.3g} s",
             f"{row['over forward']:.3g}",
             f"{row['peak_mb'] / 1024:.2f} GB" if row["peak_mb"] is not None else "",

@@ -474,18 +474,30 @@ DRAWN = {
 }
 """Curves that are drawn, and what the figure calls them."""
 
+STYLES = (
+    (COLOURS[0], "-", 5.0),
+    (COLOURS[1], "-", 3.2),
+    (COLOURS[2], "-", 1.5),
+    (COLOURS[3], "--", 2.2),
+    (COLOURS[4], "--", 1.5),
+    (COLOURS[5], "-", 1.5),
+    (COLOURS[6], "-", 1.0),
+    (COLOURS[0], "-.", 1.5),
+    (COLOURS[7], ":", 1.5),
+)
+"""Colour, line and width of each: curves that lie upon each other get narrower, so that all are seen."""
+
 
 def draw(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
     """Share of the wrong labels found against the share of images inspected, a panel for each data set."""
     figure = new_figure(width=3.6 * len(found) + 2, height=3.6)
-    colours = dict(zip(DRAWN, COLOURS, strict=False))
+    styles = dict(zip(DRAWN, STYLES, strict=True))
     panels = figure.subplots(1, len(found), squeeze=False)[0]
     for axes, (dataset, rows) in zip(panels, found.items(), strict=True):
         for name, curve in rows.items():
-            chance = name.startswith("random")
-            colour, style = ("grey", ":") if chance else (colours[name], "--" if "learned" in name else "-")
+            colour, style, width = styles[name]
             shares = [100 * share for share in CURVE]
-            axes.plot(shares, [100 * each for each in curve], style, color=colour, label=DRAWN[name])
+            axes.plot(shares, [100 * each for each in curve], style, color=colour, linewidth=width, label=DRAWN[name])
         axes.set_title(TITLES[dataset], fontsize="medium")
         axes.set_xlabel("images inspected, %")
         axes.spines[["top", "right"]].set_visible(False)

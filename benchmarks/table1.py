@@ -48,6 +48,14 @@ GRADIENTS: Mapping[str, Mapping[str, str]] = {
     "integrated gradients": {},
 }
 SAMPLED = ("least squares", "kernel shap")
+TITLES = {
+    "encoder": "encoder, Shapley",
+    EVERY: "every weighting, all at once",
+    "gradcam": "GradCAM",
+    "kernel shap": "KernelSHAP on the {game}, captum's",
+    "least squares": "KernelSHAP on the {game}, our least squares",
+}
+"""Names of methods, for readers."""
 
 
 def main() -> None:
@@ -212,19 +220,31 @@ def measure(call: Callable[[], object], device: torch.device, *, smoke: bool) ->
 
 
 def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
-    """Draw times as bars on a scale of tens, the shortest on top."""
+    """Draw times as bars on a scale of tens, the shortest on top; what learns is blue."""
     rows = sorted(results["methods"].items(), key=lambda item: -item[1]["seconds"])
     figure = new_figure(width=8, height=0.4 * len(rows) + 1)
     axes = figure.subplots()
     ours = [COLOURS[0] if name in LEARNED or name.startswith(EVERY) else COLOURS[7] for name, _ in rows]
-    bars = axes.barh([name for name, _ in rows], [row["seconds"] for _, row in rows], color=ours)
-    texts = [f" {'~' * row['extrapolated']}{row['seconds']:.3g} s" for _, row in rows]
+    titles = [title_of(name, trained=results["trained"]) for name, _ in rows]
+    bars = axes.barh(titles, [row["seconds"] for _, row in rows], color=ours)
+    texts = [f" {'~' * row['extrapolated']}{in_words(row['seconds'])}" for _, row in rows]
     axes.bar_label(bars, texts, fontsize="small")
     axes.set_xscale("log")
     axes.set_xlim(right=8 * max(row["seconds"] for _, row in rows))
-    axes.set_xlabel(f"seconds for {results['images']:,} images")
+    axes.set_xlabel(f"seconds for {results['images']:,} images; blue: it learns; ~: extrapolated")
+    axes.tick_params(axis="y", labelsize="small")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def title_of(name: str, *, trained: bool) -> str:
+    """Name of a method for readers: sampled is the surrogate or, where none was trained, the model on masked images."""
+    return TITLES.get(name, name).format(game="surrogate" if trained else "masked model")
+
+
+def in_words(seconds: float) -> str:
+    """Time to three digits, in a unit that suits it."""
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 if __name__ == "__main__":
