@@ -15,6 +15,8 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -274,6 +276,28 @@ def test_few_fits_teach_what_a_model_makes_of_points(tmp_path: Path) -> None:
     torch.testing.assert_close(again, valuator.values_, rtol=1e-9, atol=1e-12)  # BLAS rounds by where memory lies
     with pytest.raises(ValueError, match="was taught Shapley alone"):
         valuator.value(new, labels, fw.Banzhaf())
+
+
+def test_few_fits_do_not_depend_on_the_units_of_columns(tmp_path: Path) -> None:
+    """A column in millimetres, one in kilometres, and one that is constant, as far as the model is told."""
+    utility = fw.RetrainingUtility(make_pipeline(StandardScaler(), LogisticRegression()))
+    units, new = np.array([1e-3, 1e6]), blobs(20, 3)
+    given: dict[str, Any] = {"utility": utility, "fits": 30, "budget": FEW, "device": "cpu", "progress": False}
+    plain = fw.AmortizedValuator(**given).fit(X[:60], Y[:60], reference=REFERENCE)
+    other = fw.AmortizedValuator(**given).fit(
+        with_constant(X[:60] * units), Y[:60], reference=(with_constant(REFERENCE[0] * units), REFERENCE[1])
+    )
+    assert_close(other.values_, plain.values_, rtol=0, atol=1e-6)
+    other.save(tmp_path / "v.safetensors")
+    loaded = fw.AmortizedValuator.load(tmp_path / "v.safetensors", device="cpu")
+    found = loaded.value(with_constant(new[0] * units), new[1]).values
+    assert bool(found.isfinite().all())
+    far = loaded.value(np.c_[new[0] * units, np.full(20, 1e9)], new[1]).values
+    assert torch.equal(found, far)
+
+
+def with_constant(x: np.ndarray) -> np.ndarray:
+    return np.c_[x, np.full(len(x), 0.3)]
 
 
 @pytest.mark.parametrize("weights", [fw.LeaveOneOut(), fw.Banzhaf(0.95), fw.Beta(alpha=1, beta=4)], ids=str)

@@ -7,8 +7,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley.checks import Array, check_choice, check_whole
@@ -18,7 +20,7 @@ from fwshapley.inputs import check_budget, choose_device
 from fwshapley.storage import digest, load_bundle, save_bundle
 from fwshapley.training import Budget, History
 from fwshapley.valuation.closed_forms import make_form
-from fwshapley.valuation.distances import Metric, place_more
+from fwshapley.valuation.distances import Metric, column_ranges, in_units, place_more
 from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points, in_order
 from fwshapley.valuation.learned import grid
 from fwshapley.valuation.learned.knowledge import Known, Likeness
@@ -69,7 +71,8 @@ class AmortizedValuator(Valuator):
         method: "regression", from the exact values of the training points under every label, or from the scores of
             fits; "multilinear", by least squares on coalitions of all points; "published", the FW-Shapley paper's
             form, by least squares on batches that play alone. The last two are for comparison.
-        metric: "euclidean" or "cosine".
+        metric: "euclidean" or "cosine". Beside a RetrainingUtility, which gets columns as they are, "euclidean" divides
+            each by its range; nearest neighbours alone are taken as they are: scale columns first.
         batch: points of a training step; for "published", the players of a game.
         fits: of a RetrainingUtility's model, at least 20; None is twice as many as there are points.
         budget: how long the network is trained; None is 3000 steps.
@@ -131,6 +134,8 @@ class AmortizedValuator(Valuator):
             x, y, x_reference, y_reference, weights=several, k=self.k, utility=self._neighbour_utility,
             metric=self.metric,
         )  # fmt: skip
+        units = self._column_units(setting)
+        setting = setting._replace(places=in_units(setting.places, units))
         plan = replace(plan, identity=self._identity(setting))
         taught, learned = self._learn(setting, plan, (x, y, reference))
         self.network_, self.history_ = learned.network, learned.history
@@ -145,7 +150,7 @@ class AmortizedValuator(Valuator):
             references=len(setting.other_labels) - setting.held_out,
             provenance=self._provenance(setting, learned),
         )
-        self.centre_ = torch.from_numpy(setting.places.centre)
+        self.centre_, self.units_ = torch.from_numpy(setting.places.centre), torch.from_numpy(units)
         labels = torch.from_numpy(setting.labels)
         own = self._at_nodes(_placed(setting), labels)
         self.error_, self.likeness_ = self._judge(taught, learned.held_out, own, labels)
@@ -188,7 +193,7 @@ class AmortizedValuator(Valuator):
             "published": isinstance(self.network_, PublishedNetwork),
         }
         tensors = {f"network.{name}": tensor for name, tensor in self.network_.state_dict().items()}
-        tensors |= {"centre": self.centre_, "values": values, "stderr": self.result_.stderr}
+        tensors |= {"centre": self.centre_, "units": self.units_, "values": values, "stderr": self.result_.stderr}
         tensors |= {"labels": self.result_.labels} | ({} if self.error_ is None else {"error": self.error_})
         save_bundle(Path(path), KIND, facts, tensors)
 
@@ -213,7 +218,8 @@ class AmortizedValuator(Valuator):
             labels = torch.zeros(len(landmarks), dtype=torch.int64)
             network = PointNetwork(blank, landmarks, labels, state["centre"], state["spread"])
         network.load_state_dict(state)
-        made.network_, made.known_, made.centre_ = network.to(choose_device(device)).eval(), known, tensors["centre"]
+        made.network_, made.known_ = network.to(choose_device(device)).eval(), known
+        made.centre_, made.units_ = tensors["centre"], tensors["units"]
         made.history_ = History.from_facts(facts["history"])
         made.likeness_ = None if facts["likeness"] is None else Likeness(**facts["likeness"])
         made.error_ = tensors.get("error")
@@ -277,6 +283,17 @@ class AmortizedValuator(Valuator):
             checkpoint=checkpoint, resume=plan.resume, device=str(plan.device), progress=plan.progress,
         )  # fmt: skip
 
+    def _column_units(self, setting: Setting) -> NDArray[np.float64]:
+        """Units that columns are looked at in.
+
+        Nearest neighbours are the game itself, so that distances are as they were given. Beside a model that is
+        retrained they are but a help, and no column should drown the others: each is divided by its range. Deviations
+        would blow up columns that hardly ever differ from one number, as pixels at the edge of an image.
+        """
+        if isinstance(self.utility, RetrainingUtility) and self.metric == "euclidean":
+            return column_ranges(setting.places)
+        return np.ones(setting.columns)
+
     def _place(self, x: Array) -> Float[Tensor, "points columns"]:
         """Points as the network takes them; those on a GPU stay there."""
         columns = len(self.centre_)
@@ -284,9 +301,11 @@ class AmortizedValuator(Valuator):
             points = x.flatten(1)
             if points.shape[1:] != (columns,) or not bool(points.isfinite().all()):
                 check_points("x", x, columns=columns)
-            return (points.double() - self.centre_.to(points.device)).float()
+            centre, units = self.centre_.to(points.device), self.units_.to(points.device)
+            return ((points.double() - centre) / units).float()
         rows = check_points("x", in_order("x", x, self.known_.names), columns=columns)
-        return torch.from_numpy(place_more(rows, self.centre_.numpy(), self.known_.metric)[:, :-2]).float()
+        placed = place_more(rows, self.centre_.numpy(), self.known_.metric)[:, :-2]
+        return (torch.from_numpy(placed) / self.units_).float()
 
     @torch.no_grad()
     def _at_nodes(
