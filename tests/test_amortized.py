@@ -345,9 +345,10 @@ WRONG: dict[str, tuple[dict[str, Any], Any, str]] = {
         "a RetrainingUtility takes 'regression'",
     ),
     "few fits": ({"utility": UTILITY, "fits": 3}, REFERENCE, "fits must be at least 20, got 3"),
-    "a regressor": ({"utility": fw.RetrainingUtility(LinearRegression())}, REFERENCE, "there is RetrainingValuator"),
+    "several fitted": ({"weights": [fw.Shapley(), fw.Banzhaf()], "utility": UTILITY}, REFERENCE, "one weighting at a"),
     "several": ({"weights": [fw.Shapley(), fw.Banzhaf()], "method": "published"}, REFERENCE, "one weighting at a time"),
-    "no reference": ({"method": "multilinear"}, None, r"needs reference=\(points, labels\)"),
+    "no reference": ({"method": "multilinear"}, None, r"method='multilinear' needs .* reference=\(x_reference, y_re"),
+    "nothing to score": ({"utility": UTILITY}, None, r"utility=RetrainingUtility\(...\) needs points to be predicted"),
     "no pair": ({}, X, "reference must be a pair"),
     "nothing to resume": ({"resume": True}, REFERENCE, "needs the checkpoint to go on from"),
     "no budget": ({"budget": 30}, REFERENCE, "budget must be a Budget"),
@@ -364,6 +365,13 @@ def test_wrong_arguments_are_told(
 ) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         fw.AmortizedValuator(**{"budget": FEW, "device": "cpu", "progress": False, **arguments}).fit(X, Y, reference)
+
+
+def test_a_regressor_is_sent_elsewhere() -> None:
+    """Whatever its targets: they need not be classes."""
+    valuator = fw.AmortizedValuator(utility=fw.RetrainingUtility(LinearRegression()), fits=20, device="cpu")
+    with pytest.raises(ValueError, match=r"few fits of a classifier.*: use RetrainingValuator"):
+        valuator.fit(X, X[:, 0], reference=(X, X[:, 0]))
 
 
 def test_points_to_be_valued_are_checked() -> None:

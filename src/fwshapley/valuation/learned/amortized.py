@@ -125,8 +125,8 @@ class AmortizedValuator(Valuator):
         Args:
             x: features of the training points: numbers.
             y: their labels.
-            reference: points to be predicted, and their labels; None only for a nearest-neighbour utility learnt by
-                regression.
+            reference: points to be predicted, and their labels, of every class; None only for a nearest-neighbour
+                utility learnt by regression.
         """
         several, plan = self._check_arguments(reference)
         x_reference, y_reference = (None, None) if reference is None else check_pair(reference)
@@ -238,6 +238,11 @@ class AmortizedValuator(Valuator):
                 f"utility must be 'soft', 'vote' or a RetrainingUtility, got {self.utility!r}; a model is not saved "
                 "with a valuator: give it anew by set_params(utility=RetrainingUtility(...))"
             )
+        if isinstance(self.utility, RetrainingUtility) and is_regressor(self.utility.model):
+            raise ValueError(
+                f"AmortizedValuator learns from few fits of a classifier, and {self.utility.model} is a regressor: use "
+                "RetrainingValuator(model, method='least squares')"
+            )
         if by_fits and self.method != "regression":
             raise ValueError(f"method={self.method!r} plays nearest neighbours: a RetrainingUtility takes 'regression'")
         if self.fits is not None and not by_fits:
@@ -245,7 +250,11 @@ class AmortizedValuator(Valuator):
         if len(several) > 1 and (by_fits or self.method == "published"):
             raise ValueError("this way of learning takes one weighting at a time; fit one valuator for each")
         if reference is None and (by_fits or self.method != "regression"):
-            raise ValueError("this way of learning needs reference=(points, labels)")
+            way = "utility=RetrainingUtility(...)" if by_fits else f"method={self.method!r}"
+            raise ValueError(
+                f"{way} needs points to be predicted, which are no training points: fit(x, y, reference=(x_reference, "
+                "y_reference)); nearest neighbours learnt by 'regression' do without"
+            )
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs the checkpoint to go on from: checkpoint=...")
         plan = Plan(
@@ -272,8 +281,6 @@ class AmortizedValuator(Valuator):
         return taught, learn_by_regression(lesson, taught.targets, plan)
 
     def _teach_by_fits(self, utility: RetrainingUtility, setting: Setting, plan: Plan, given: Given) -> Taught:
-        if is_regressor(utility.model):
-            raise ValueError("the network values points by class: for a regressor there is RetrainingValuator")
         points = check_data(utility.model, *given)
         fits = USUAL_FITS * points.n if self.fits is None else check_whole("fits", self.fits, minimum=FEWEST_FITS)
         checkpoint = plan.checkpoint and plan.checkpoint.with_name(f"{plan.checkpoint.stem}-fits.safetensors")
