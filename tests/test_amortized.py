@@ -374,6 +374,25 @@ def test_a_regressor_is_sent_elsewhere() -> None:
         valuator.fit(X, X[:, 0], reference=(X, X[:, 0]))
 
 
+@pytest.mark.parametrize(
+    ("x", "reference", "message"),
+    [
+        (
+            X[:30],
+            (REFERENCE[0][REFERENCE[1] < 2], REFERENCE[1][REFERENCE[1] < 2]),
+            "no reference point is of class 2: ",
+        ),
+        (np.ones((30, 2)), REFERENCE, "all points of x are the same"),
+    ],
+    ids=["no such class", "one place"],
+)
+def test_what_cannot_be_learnt_is_told(x: np.ndarray, reference: tuple[np.ndarray, np.ndarray], message: str) -> None:
+    valuator = fw.AmortizedValuator(utility=UTILITY, fits=20, budget=FEW, device="cpu", progress=False)
+    with pytest.warns(UserWarning, match=message):
+        valuator.fit(x, Y[:30], reference=reference)
+    assert bool(valuator.values_.isfinite().all())
+
+
 def test_points_to_be_valued_are_checked() -> None:
     with pytest.raises(RuntimeError, match="nothing has been learnt yet"):
         fw.AmortizedValuator().value(X, Y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from fwshapley.storage import digest, load_bundle, save_bundle
 from fwshapley.training import Budget, History
 from fwshapley.valuation.closed_forms import make_form
 from fwshapley.valuation.distances import Metric, column_ranges, in_units, place_more
-from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points, in_order
+from fwshapley.valuation.inputs import MOST_NAMED, NEWCOMER_ADVICE, check_labels, check_points, in_order
 from fwshapley.valuation.learned import grid
 from fwshapley.valuation.learned.knowledge import Known, Likeness
 from fwshapley.valuation.learned.learning import (
@@ -134,6 +135,7 @@ class AmortizedValuator(Valuator):
             x, y, x_reference, y_reference, weights=several, k=self.k, utility=self._neighbour_utility,
             metric=self.metric,
         )  # fmt: skip
+        _warn_of_what_cannot_be_learnt(setting)
         units = self._column_units(setting)
         setting = setting._replace(places=in_units(setting.places, units))
         plan = replace(plan, identity=self._identity(setting))
@@ -395,6 +397,25 @@ class AmortizedValuator(Valuator):
             "reference": OTHER_POINTS if setting.held_out else "given",
             "fwshapley": __version__,
         }
+
+
+def _warn_of_what_cannot_be_learnt(setting: Setting) -> None:
+    """Warn of reference points without a class, and of points that are all alike.
+
+    The exact engine takes both, for values are well defined there, and parts of a reference may be merged. Who has a
+    network learn, or a model fitted, wants values that say which labels are wrong.
+    """
+    lacking = setting.classes[np.bincount(setting.other_labels, minlength=len(setting.classes)) == 0]
+    if len(lacking):
+        warnings.warn(
+            f"no reference point is of class {', '.join(map(str, lacking[:MOST_NAMED]))}"
+            f"{' ...' * (len(lacking) > MOST_NAMED)}: points with these labels can do nothing but harm, and look wrong "
+            "whether they are or not; add reference points of every class",
+            stacklevel=3,
+        )
+    points = setting.places.factor[:, :-2]
+    if (points == points[0]).all():
+        warnings.warn("all points of x are the same: nothing but their labels tells them apart", stacklevel=3)
 
 
 def _placed(setting: Setting) -> Float[Tensor, "n columns"]:
