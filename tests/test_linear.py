@@ -10,23 +10,27 @@ from torch import Tensor
 
 import fwshapley as fw
 from fwshapley.games.game import Game
-from fwshapley.valuation.learned.linear import MOST_COLUMNS, LinearGame
+from fwshapley.valuation.learned.linear import MOST_COLUMNS, LinearGame, ridge_rows
+
+
+def make_points(n: int, columns: int) -> tuple[Tensor, Tensor]:
+    """Players, whose labels are 0, 1, 2, 0, ..., and reference points, likewise."""
+    generator = torch.Generator().manual_seed(0)
+    x, references = (torch.randn(rows, columns, generator=generator, dtype=torch.float64) for rows in (n, 50))
+    return x + (torch.arange(n) % 3)[:, None] * 0.5, references
 
 
 def make_game(n: int = 8, columns: int = 3, strength: float = 0.5) -> LinearGame:
-    generator = torch.Generator().manual_seed(0)
-    x, references = (torch.randn(rows, columns, generator=generator, dtype=torch.float64) for rows in (n, 50))
-    labels = torch.arange(n) % 3
-    return LinearGame(x + labels[:, None] * 0.5, labels, references, torch.arange(50) % 3, 3, strength)
+    x, references = ridge_rows(*make_points(n, columns))
+    return LinearGame(x, torch.arange(n) % 3, references, torch.arange(50) % 3, 3, strength)
 
 
 def refitted(game: LinearGame, coalition: Tensor) -> float:
     """Worth of a coalition as ridge regression has it, with nothing shared or updated."""
-    mean = game.x.mean(0)
-    length = (game.x - mean).square().sum(1).mean().sqrt()
-    a, r = (
-        torch.cat([(each - mean) / length, torch.ones(len(each), 1).double()], 1) for each in (game.x, game.references)
-    )
+    x, references = make_points(8, 3)
+    mean = x.mean(0)
+    length = (x - mean).square().sum(1).mean().sqrt()
+    a, r = (torch.cat([(each - mean) / length, torch.ones(len(each), 1).double()], 1) for each in (x, references))
     a, targets = a[coalition], torch.eye(3).double()[game.labels[coalition]] - 1 / 3
     weights = torch.linalg.solve(a.T @ a + game.strength * torch.eye(a.shape[1]).double(), a.T @ targets)
     return float(((r @ weights).argmax(1) == game.label).double().mean())

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fwshapley.progress import ProgressBar
 from fwshapley.valuation.learned.games import NeighbourGames
-from fwshapley.valuation.learned.linear import LinearGame
+from fwshapley.valuation.learned.linear import LinearGame, ridge_rows
 from fwshapley.valuation.neighbours import value_every_label
 from fwshapley.valuation.setting import Setting
 from fwshapley.weights import Semivalue
@@ -44,7 +44,7 @@ class SimplerGames:
         near = torch.cat(
             [value_every_label(each, device=device, n_jobs=n_jobs, progress=False) for each in self._neighbours], 2
         )
-        self._linear = [_linear_game(setting, strength, device) for strength in STRENGTHS]
+        self._linear = _linear_games(setting, device)
         draws = min(max(LOOKS // (near[..., 0].numel() * len(setting.other_labels)), FEWEST_DRAWS), MOST_DRAWS)
         generator, found = torch.Generator().manual_seed(seed), [near]
         with ProgressBar("valuing by simpler models", draws * len(self._linear), enabled=progress) as bar:
@@ -60,10 +60,11 @@ class SimplerGames:
         return torch.stack([*near, *linear], 1)
 
 
-def _linear_game(setting: Setting, strength: float, device: str) -> LinearGame:
-    sides = (setting.places.factor[:, :-2], setting.labels, setting.places.references, setting.other_labels)
-    x, labels, references, label = (torch.from_numpy(each).to(device) for each in sides)
-    return LinearGame(x, labels, references, label, len(setting.classes), strength)
+def _linear_games(setting: Setting, device: str) -> list[LinearGame]:
+    sides = (setting.places.factor[:, :-2], setting.places.references, setting.labels, setting.other_labels)
+    x, references, labels, label = (torch.from_numpy(each).to(device) for each in sides)
+    x, references = ridge_rows(x, references)
+    return [LinearGame(x, labels, references, label, len(setting.classes), strength) for strength in STRENGTHS]
 
 
 def _steady(
