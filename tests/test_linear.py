@@ -11,6 +11,7 @@ from torch import Tensor
 import fwshapley as fw
 from fwshapley.games.game import Game
 from fwshapley.valuation.learned.linear import MOST_COLUMNS, LinearGame, ridge_rows
+from fwshapley.valuation.learned.simpler import steady
 
 
 def make_points(n: int, columns: int) -> tuple[Tensor, Tensor]:
@@ -71,3 +72,27 @@ def test_values_are_those_of_enumeration_within_their_errors(weights: fw.Semival
     own, error = (each[torch.arange(7), game.labels] for each in (values, stderr))
     assert float(((own - exact) / error).abs().max()) < 4
     assert float(error.max()) < 0.2 * float(exact.std())
+
+
+def test_players_that_no_coalition_leaves_out_are_not_known() -> None:
+    """Leave-one-out draws coalitions of all but one."""
+    values, stderr = make_game(n=30).values(fw.LeaveOneOut(), 10, torch.Generator().manual_seed(0))
+    unknown = stderr.isinf().all(1)
+    assert 20 <= int(unknown.sum()) < 30
+    assert bool((values[unknown] == 0).all())
+    assert bool(stderr[~unknown].isfinite().all())
+
+
+def test_values_known_by_chance_are_drawn_to_their_line_on_exact_ones() -> None:
+    generator = torch.Generator().manual_seed(0)
+    near = torch.randn(500, 3, 1, generator=generator, dtype=torch.float64)
+    own, noise = torch.randn(2, 500, 3, generator=generator, dtype=torch.float64)
+    truth = 2 * near[..., 0] + 0.4 * own
+    found, stderr = steady(truth + 0.3 * noise, torch.full_like(truth, 0.3), near)
+    assert float((found - truth).square().mean().sqrt()) == pytest.approx(float(stderr.mean()), rel=0.1)
+    assert float(stderr.mean()) < 0.3
+    seen = torch.rand(500, 3, generator=generator) < 0.5
+    values, errors = torch.where(seen, truth, 0.0), torch.where(seen, truth.abs(), torch.inf)
+    found, stderr = steady(2 * values, errors, near)  # each of those seen counts for two
+    assert bool(found.isfinite().all() & stderr.isfinite().all())
+    assert float((found - truth)[~seen].square().mean().sqrt()) < 0.6

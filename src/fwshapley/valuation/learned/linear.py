@@ -107,8 +107,8 @@ class LinearGame:
     ) -> tuple[Float64[Tensor, "players classes"], Float64[Tensor, "players classes"]]:
         """Semivalues of the players under every label, and their standard errors, from some coalitions.
 
-        A coalition tells nothing of its members, so others count for as much more as they are fewer. `told` is called
-        with the number of coalitions that are done.
+        A coalition tells nothing of its members, so others count for as much more as they are fewer. A player that is
+        in all of them has an infinite error. `told` is called with the number of coalitions that are done.
         """
         n = self.n_players
         law = weights.join_law(n).to(generator.device)
@@ -117,14 +117,16 @@ class LinearGame:
         sizes = torch.searchsorted(law.cumsum(0), even).clamp(max=n - 1)
         total, squares = torch.zeros(2, n, self.classes, dtype=torch.float64, device=self.x.device)
         some = max(self._at_once // (n * len(self.label)), 1)
-        for coalitions in draw_trusted_sizes(sizes, n, generator).to(self.x.device).split(some):
+        drawn = draw_trusted_sizes(sizes, n, generator).to(self.x.device)
+        for coalitions in drawn.split(some):
             outside = (~coalitions).double() * (n / (n - coalitions.sum(1, keepdim=True)))
             found = self.marginals(coalitions) * outside[..., None]
             total += found.sum(0)
             squares += found.square().sum(0)
             told(len(coalitions))
         mean = total / draws
-        return mean, ((squares / draws - mean.square()).clamp(min=0) / draws).sqrt()
+        stderr = ((squares / draws - mean.square()).clamp(min=0) / draws).sqrt()
+        return mean, stderr.masked_fill(drawn.all(0)[:, None], torch.inf)
 
     def _right_after(
         self,
