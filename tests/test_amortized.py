@@ -15,6 +15,8 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -276,6 +278,28 @@ def test_few_fits_teach_what_a_model_makes_of_points(tmp_path: Path) -> None:
         valuator.value(new, labels, fw.Banzhaf())
 
 
+def test_few_fits_do_not_depend_on_the_units_of_columns(tmp_path: Path) -> None:
+    """A column in millimetres, one in kilometres, and one that is constant, as far as the model is told."""
+    utility = fw.RetrainingUtility(make_pipeline(StandardScaler(), LogisticRegression()))
+    units, new = np.array([1e-3, 1e6]), blobs(20, 3)
+    given: dict[str, Any] = {"utility": utility, "fits": 30, "budget": FEW, "device": "cpu", "progress": False}
+    plain = fw.AmortizedValuator(**given).fit(X[:60], Y[:60], reference=REFERENCE)
+    other = fw.AmortizedValuator(**given).fit(
+        with_constant(X[:60] * units), Y[:60], reference=(with_constant(REFERENCE[0] * units), REFERENCE[1])
+    )
+    assert_close(other.values_, plain.values_, rtol=0, atol=1e-6)
+    other.save(tmp_path / "v.safetensors")
+    loaded = fw.AmortizedValuator.load(tmp_path / "v.safetensors", device="cpu")
+    found = loaded.value(with_constant(new[0] * units), new[1]).values
+    assert bool(found.isfinite().all())
+    far = loaded.value(np.c_[new[0] * units, np.full(20, 1e9)], new[1]).values
+    assert torch.equal(found, far)
+
+
+def with_constant(x: np.ndarray) -> np.ndarray:
+    return np.c_[x, np.full(len(x), 0.3)]
+
+
 @pytest.mark.parametrize("weights", [fw.LeaveOneOut(), fw.Banzhaf(0.95), fw.Beta(alpha=1, beta=4)], ids=str)
 def test_few_fits_teach_any_weighting(weights: fw.Semivalue) -> None:
     utility = fw.RetrainingUtility(LogisticRegression())
@@ -321,9 +345,10 @@ WRONG: dict[str, tuple[dict[str, Any], Any, str]] = {
         "a RetrainingUtility takes 'regression'",
     ),
     "few fits": ({"utility": UTILITY, "fits": 3}, REFERENCE, "fits must be at least 20, got 3"),
-    "a regressor": ({"utility": fw.RetrainingUtility(LinearRegression())}, REFERENCE, "there is RetrainingValuator"),
+    "several fitted": ({"weights": [fw.Shapley(), fw.Banzhaf()], "utility": UTILITY}, REFERENCE, "one weighting at a"),
     "several": ({"weights": [fw.Shapley(), fw.Banzhaf()], "method": "published"}, REFERENCE, "one weighting at a time"),
-    "no reference": ({"method": "multilinear"}, None, r"needs reference=\(points, labels\)"),
+    "no reference": ({"method": "multilinear"}, None, r"method='multilinear' needs .* reference=\(x_reference, y_re"),
+    "nothing to score": ({"utility": UTILITY}, None, r"utility=RetrainingUtility\(...\) needs points to be predicted"),
     "no pair": ({}, X, "reference must be a pair"),
     "nothing to resume": ({"resume": True}, REFERENCE, "needs the checkpoint to go on from"),
     "no budget": ({"budget": 30}, REFERENCE, "budget must be a Budget"),
@@ -340,6 +365,32 @@ def test_wrong_arguments_are_told(
 ) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         fw.AmortizedValuator(**{"budget": FEW, "device": "cpu", "progress": False, **arguments}).fit(X, Y, reference)
+
+
+def test_a_regressor_is_sent_elsewhere() -> None:
+    """Whatever its targets: they need not be classes."""
+    valuator = fw.AmortizedValuator(utility=fw.RetrainingUtility(LinearRegression()), fits=20, device="cpu")
+    with pytest.raises(ValueError, match=r"few fits of a classifier.*: use RetrainingValuator"):
+        valuator.fit(X, X[:, 0], reference=(X, X[:, 0]))
+
+
+@pytest.mark.parametrize(
+    ("x", "reference", "message"),
+    [
+        (
+            X[:30],
+            (REFERENCE[0][REFERENCE[1] < 2], REFERENCE[1][REFERENCE[1] < 2]),
+            "no reference point is of class 2: ",
+        ),
+        (np.ones((30, 2)), REFERENCE, "all points of x are the same"),
+    ],
+    ids=["no such class", "one place"],
+)
+def test_what_cannot_be_learnt_is_told(x: np.ndarray, reference: tuple[np.ndarray, np.ndarray], message: str) -> None:
+    valuator = fw.AmortizedValuator(utility=UTILITY, fits=20, budget=FEW, device="cpu", progress=False)
+    with pytest.warns(UserWarning, match=message):
+        valuator.fit(x, Y[:30], reference=reference)
+    assert bool(valuator.values_.isfinite().all())
 
 
 def test_points_to_be_valued_are_checked() -> None:

@@ -10,23 +10,28 @@ from torch import Tensor
 
 import fwshapley as fw
 from fwshapley.games.game import Game
-from fwshapley.valuation.learned.linear import MOST_COLUMNS, LinearGame
+from fwshapley.valuation.learned.linear import MOST_COLUMNS, LinearGame, ridge_rows
+from fwshapley.valuation.learned.simpler import steady
+
+
+def make_points(n: int, columns: int) -> tuple[Tensor, Tensor]:
+    """Players, whose labels are 0, 1, 2, 0, ..., and reference points, likewise."""
+    generator = torch.Generator().manual_seed(0)
+    x, references = (torch.randn(rows, columns, generator=generator, dtype=torch.float64) for rows in (n, 50))
+    return x + (torch.arange(n) % 3)[:, None] * 0.5, references
 
 
 def make_game(n: int = 8, columns: int = 3, strength: float = 0.5) -> LinearGame:
-    generator = torch.Generator().manual_seed(0)
-    x, references = (torch.randn(rows, columns, generator=generator, dtype=torch.float64) for rows in (n, 50))
-    labels = torch.arange(n) % 3
-    return LinearGame(x + labels[:, None] * 0.5, labels, references, torch.arange(50) % 3, 3, strength)
+    x, references = ridge_rows(*make_points(n, columns))
+    return LinearGame(x, torch.arange(n) % 3, references, torch.arange(50) % 3, 3, strength)
 
 
 def refitted(game: LinearGame, coalition: Tensor) -> float:
     """Worth of a coalition as ridge regression has it, with nothing shared or updated."""
-    mean = game.x.mean(0)
-    length = (game.x - mean).square().sum(1).mean().sqrt()
-    a, r = (
-        torch.cat([(each - mean) / length, torch.ones(len(each), 1).double()], 1) for each in (game.x, game.references)
-    )
+    x, references = make_points(8, 3)
+    mean = x.mean(0)
+    length = (x - mean).square().sum(1).mean().sqrt()
+    a, r = (torch.cat([(each - mean) / length, torch.ones(len(each), 1).double()], 1) for each in (x, references))
     a, targets = a[coalition], torch.eye(3).double()[game.labels[coalition]] - 1 / 3
     weights = torch.linalg.solve(a.T @ a + game.strength * torch.eye(a.shape[1]).double(), a.T @ targets)
     return float(((r @ weights).argmax(1) == game.label).double().mean())
@@ -67,3 +72,27 @@ def test_values_are_those_of_enumeration_within_their_errors(weights: fw.Semival
     own, error = (each[torch.arange(7), game.labels] for each in (values, stderr))
     assert float(((own - exact) / error).abs().max()) < 4
     assert float(error.max()) < 0.2 * float(exact.std())
+
+
+def test_players_that_no_coalition_leaves_out_are_not_known() -> None:
+    """Leave-one-out draws coalitions of all but one."""
+    values, stderr = make_game(n=30).values(fw.LeaveOneOut(), 10, torch.Generator().manual_seed(0))
+    unknown = stderr.isinf().all(1)
+    assert 20 <= int(unknown.sum()) < 30
+    assert bool((values[unknown] == 0).all())
+    assert bool(stderr[~unknown].isfinite().all())
+
+
+def test_values_known_by_chance_are_drawn_to_their_line_on_exact_ones() -> None:
+    generator = torch.Generator().manual_seed(0)
+    near = torch.randn(500, 3, 1, generator=generator, dtype=torch.float64)
+    own, noise = torch.randn(2, 500, 3, generator=generator, dtype=torch.float64)
+    truth = 2 * near[..., 0] + 0.4 * own
+    found, stderr = steady(truth + 0.3 * noise, torch.full_like(truth, 0.3), near)
+    assert float((found - truth).square().mean().sqrt()) == pytest.approx(float(stderr.mean()), rel=0.1)
+    assert float(stderr.mean()) < 0.3
+    seen = torch.rand(500, 3, generator=generator) < 0.5
+    values, errors = torch.where(seen, truth, 0.0), torch.where(seen, truth.abs(), torch.inf)
+    found, stderr = steady(2 * values, errors, near)  # each of those seen counts for two
+    assert bool(found.isfinite().all() & stderr.isfinite().all())
+    assert float((found - truth)[~seen].square().mean().sqrt()) < 0.6

@@ -81,3 +81,15 @@ def test_standard_errors_are_those_of_values_around_their_level() -> None:
         said.append(process.stderr())
     z = torch.cat(off) / torch.cat(said)
     assert 0.7 < float(z.std()) < 1.4
+
+
+def test_errors_of_the_simpler_values_are_part_of_the_whole() -> None:
+    """Three times the simpler game: its errors count three times, and the one of another game not at all."""
+    values = torch.linspace(-1, 2, 40, dtype=torch.float64)
+    coalitions = drawn(fw.Shapley(), 40, 25)
+    worth = coalitions.double() @ values
+    simple, flat = torch.stack([values, 0 * values], 1), torch.stack([worth, 0 * worth], 1)
+    process = Process(make_points(40, simple), Scores(coalitions, 3 * worth + 1, flat))
+    errors = torch.rand(40, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = process.stderr(errors).square() - process.stderr().square()
+    torch.testing.assert_close(found, 9 * errors[:, 0].square(), rtol=0.05, atol=0)

@@ -30,7 +30,7 @@ pictured = partial(typer.Option, rich_help_panel="Of pictures")
 
 DATA_HELP = "A .csv file, an .npz file with arrays x and y, or a folder of pictures with a folder for each class."
 LABEL_HELP = "Column of labels; an .npz file can do without."
-REFERENCE_HELP = "Data to be predicted, best known to be right. Without it points are valued by each other."
+REFERENCE_HELP = "Data that points are valued by their use for. Without it points are valued by each other."
 SCALE_HELP = "Standardise numbers, or use them as they are; of pictures for a backbone, divide bytes by 255."
 UTILITY_HELP = (
     "What neighbours are worth: the share of k that has the right label (soft), the share of those there are "

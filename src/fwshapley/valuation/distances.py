@@ -31,6 +31,9 @@ NEAREST = 32
 RADIX = 2**15
 """Numbers from which on torch sorts a row by radix."""
 
+ROUNDING = 1e-12
+"""Range of a column that is constant, as a share of its numbers."""
+
 SAMPLE = 1024
 MARGIN = 1.5
 
@@ -79,16 +82,32 @@ def place(x: Features, references: Features | None, metric: Metric) -> Places:
     points = factor[:, :-2]
     if not factor[:, -2].any() and points.any():
         raise ValueError("squared distances underflow: scale the columns first")
-    scale = float(np.median(factor[:, -2])) or float(factor[:, -2].max()) or 1.0
     around = points if references is None else references - centre
     if not np.isfinite(np.einsum("ij,ij->i", around, around)).all():
         raise ValueError("squared distances overflow: scale the columns first")
-    return Places(factor, around, scale, centre)
+    return Places(factor, around, _scale(factor), centre)
+
+
+def column_ranges(places: Places) -> NDArray[np.float64]:
+    """Range of each column over the points; infinite where it is constant but for rounding, as it tells none apart."""
+    points = places.factor[:, :-2]
+    ranges = np.ptp(points, axis=0)
+    return np.where(ranges > ROUNDING * np.abs(places.centre), ranges, np.inf)
+
+
+def in_units(places: Places, units: NDArray[np.float64]) -> Places:
+    """Return the same places, their columns in other units; the centre stays as it was."""
+    factor = _factor(places.factor[:, :-2] / units, np.zeros_like(units))
+    return Places(factor, places.references / units, _scale(factor), places.centre)
 
 
 def place_more(x: Features, centre: NDArray[np.float64], metric: Metric) -> NDArray[np.float64]:
     """Place other points around the same middle: their factor."""
     return _factor(_unit_length("x", x) if metric == "cosine" else x, centre)
+
+
+def _scale(factor: NDArray[np.float64]) -> float:
+    return float(np.median(factor[:, -2])) or float(factor[:, -2].max()) or 1.0
 
 
 def _factor(x: Features, centre: NDArray[np.float64]) -> NDArray[np.float64]:

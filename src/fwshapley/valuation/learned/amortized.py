@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley.checks import Array, check_choice, check_whole
@@ -18,8 +21,8 @@ from fwshapley.inputs import check_budget, choose_device
 from fwshapley.storage import digest, load_bundle, save_bundle
 from fwshapley.training import Budget, History
 from fwshapley.valuation.closed_forms import make_form
-from fwshapley.valuation.distances import Metric, place_more
-from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points, in_order
+from fwshapley.valuation.distances import Metric, column_ranges, in_units, place_more
+from fwshapley.valuation.inputs import MOST_NAMED, NEWCOMER_ADVICE, check_labels, check_points, in_order
 from fwshapley.valuation.learned import grid
 from fwshapley.valuation.learned.knowledge import Known, Likeness
 from fwshapley.valuation.learned.learning import (
@@ -69,7 +72,8 @@ class AmortizedValuator(Valuator):
         method: "regression", from the exact values of the training points under every label, or from the scores of
             fits; "multilinear", by least squares on coalitions of all points; "published", the FW-Shapley paper's
             form, by least squares on batches that play alone. The last two are for comparison.
-        metric: "euclidean" or "cosine".
+        metric: "euclidean" or "cosine". Beside a RetrainingUtility, which gets columns as they are, "euclidean" divides
+            each by its range; nearest neighbours alone are taken as they are: scale columns first.
         batch: points of a training step; for "published", the players of a game.
         fits: of a RetrainingUtility's model, at least 20; None is twice as many as there are points.
         budget: how long the network is trained; None is 3000 steps.
@@ -122,8 +126,8 @@ class AmortizedValuator(Valuator):
         Args:
             x: features of the training points: numbers.
             y: their labels.
-            reference: points to be predicted, and their labels; None only for a nearest-neighbour utility learnt by
-                regression.
+            reference: points to be predicted, and their labels, of every class; None only for a nearest-neighbour
+                utility learnt by regression.
         """
         several, plan = self._check_arguments(reference)
         x_reference, y_reference = (None, None) if reference is None else check_pair(reference)
@@ -131,6 +135,9 @@ class AmortizedValuator(Valuator):
             x, y, x_reference, y_reference, weights=several, k=self.k, utility=self._neighbour_utility,
             metric=self.metric,
         )  # fmt: skip
+        _warn_of_what_cannot_be_learnt(setting)
+        units = self._column_units(setting)
+        setting = setting._replace(places=in_units(setting.places, units))
         plan = replace(plan, identity=self._identity(setting))
         taught, learned = self._learn(setting, plan, (x, y, reference))
         self.network_, self.history_ = learned.network, learned.history
@@ -145,7 +152,7 @@ class AmortizedValuator(Valuator):
             references=len(setting.other_labels) - setting.held_out,
             provenance=self._provenance(setting, learned),
         )
-        self.centre_ = torch.from_numpy(setting.places.centre)
+        self.centre_, self.units_ = torch.from_numpy(setting.places.centre), torch.from_numpy(units)
         labels = torch.from_numpy(setting.labels)
         own = self._at_nodes(_placed(setting), labels)
         self.error_, self.likeness_ = self._judge(taught, learned.held_out, own, labels)
@@ -188,7 +195,7 @@ class AmortizedValuator(Valuator):
             "published": isinstance(self.network_, PublishedNetwork),
         }
         tensors = {f"network.{name}": tensor for name, tensor in self.network_.state_dict().items()}
-        tensors |= {"centre": self.centre_, "values": values, "stderr": self.result_.stderr}
+        tensors |= {"centre": self.centre_, "units": self.units_, "values": values, "stderr": self.result_.stderr}
         tensors |= {"labels": self.result_.labels} | ({} if self.error_ is None else {"error": self.error_})
         save_bundle(Path(path), KIND, facts, tensors)
 
@@ -213,7 +220,8 @@ class AmortizedValuator(Valuator):
             labels = torch.zeros(len(landmarks), dtype=torch.int64)
             network = PointNetwork(blank, landmarks, labels, state["centre"], state["spread"])
         network.load_state_dict(state)
-        made.network_, made.known_, made.centre_ = network.to(choose_device(device)).eval(), known, tensors["centre"]
+        made.network_, made.known_ = network.to(choose_device(device)).eval(), known
+        made.centre_, made.units_ = tensors["centre"], tensors["units"]
         made.history_ = History.from_facts(facts["history"])
         made.likeness_ = None if facts["likeness"] is None else Likeness(**facts["likeness"])
         made.error_ = tensors.get("error")
@@ -232,6 +240,11 @@ class AmortizedValuator(Valuator):
                 f"utility must be 'soft', 'vote' or a RetrainingUtility, got {self.utility!r}; a model is not saved "
                 "with a valuator: give it anew by set_params(utility=RetrainingUtility(...))"
             )
+        if isinstance(self.utility, RetrainingUtility) and is_regressor(self.utility.model):
+            raise ValueError(
+                f"AmortizedValuator learns from few fits of a classifier, and {self.utility.model} is a regressor: use "
+                "RetrainingValuator(model, method='least squares')"
+            )
         if by_fits and self.method != "regression":
             raise ValueError(f"method={self.method!r} plays nearest neighbours: a RetrainingUtility takes 'regression'")
         if self.fits is not None and not by_fits:
@@ -239,7 +252,11 @@ class AmortizedValuator(Valuator):
         if len(several) > 1 and (by_fits or self.method == "published"):
             raise ValueError("this way of learning takes one weighting at a time; fit one valuator for each")
         if reference is None and (by_fits or self.method != "regression"):
-            raise ValueError("this way of learning needs reference=(points, labels)")
+            way = "utility=RetrainingUtility(...)" if by_fits else f"method={self.method!r}"
+            raise ValueError(
+                f"{way} needs points to be predicted, which are no training points: fit(x, y, reference=(x_reference, "
+                "y_reference)); nearest neighbours learnt by 'regression' do without"
+            )
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs the checkpoint to go on from: checkpoint=...")
         plan = Plan(
@@ -266,8 +283,6 @@ class AmortizedValuator(Valuator):
         return taught, learn_by_regression(lesson, taught.targets, plan)
 
     def _teach_by_fits(self, utility: RetrainingUtility, setting: Setting, plan: Plan, given: Given) -> Taught:
-        if is_regressor(utility.model):
-            raise ValueError("the network values points by class: for a regressor there is RetrainingValuator")
         points = check_data(utility.model, *given)
         fits = USUAL_FITS * points.n if self.fits is None else check_whole("fits", self.fits, minimum=FEWEST_FITS)
         checkpoint = plan.checkpoint and plan.checkpoint.with_name(f"{plan.checkpoint.stem}-fits.safetensors")
@@ -277,6 +292,17 @@ class AmortizedValuator(Valuator):
             checkpoint=checkpoint, resume=plan.resume, device=str(plan.device), progress=plan.progress,
         )  # fmt: skip
 
+    def _column_units(self, setting: Setting) -> NDArray[np.float64]:
+        """Units that columns are looked at in.
+
+        Nearest neighbours are the game itself, so that distances are as they were given. Beside a model that is
+        retrained they are but a help, and no column should drown the others: each is divided by its range. Deviations
+        would blow up columns that hardly ever differ from one number, as pixels at the edge of an image.
+        """
+        if isinstance(self.utility, RetrainingUtility) and self.metric == "euclidean":
+            return column_ranges(setting.places)
+        return np.ones(setting.columns)
+
     def _place(self, x: Array) -> Float[Tensor, "points columns"]:
         """Points as the network takes them; those on a GPU stay there."""
         columns = len(self.centre_)
@@ -284,9 +310,11 @@ class AmortizedValuator(Valuator):
             points = x.flatten(1)
             if points.shape[1:] != (columns,) or not bool(points.isfinite().all()):
                 check_points("x", x, columns=columns)
-            return (points.double() - self.centre_.to(points.device)).float()
+            centre, units = self.centre_.to(points.device), self.units_.to(points.device)
+            return ((points.double() - centre) / units).float()
         rows = check_points("x", in_order("x", x, self.known_.names), columns=columns)
-        return torch.from_numpy(place_more(rows, self.centre_.numpy(), self.known_.metric)[:, :-2]).float()
+        placed = place_more(rows, self.centre_.numpy(), self.known_.metric)[:, :-2]
+        return (torch.from_numpy(placed) / self.units_).float()
 
     @torch.no_grad()
     def _at_nodes(
@@ -369,6 +397,25 @@ class AmortizedValuator(Valuator):
             "reference": OTHER_POINTS if setting.held_out else "given",
             "fwshapley": __version__,
         }
+
+
+def _warn_of_what_cannot_be_learnt(setting: Setting) -> None:
+    """Warn of reference points without a class, and of points that are all alike.
+
+    The exact engine takes both, for values are well defined there, and parts of a reference may be merged. Who has a
+    network learn, or a model fitted, wants values that say which labels are wrong.
+    """
+    lacking = setting.classes[np.bincount(setting.other_labels, minlength=len(setting.classes)) == 0]
+    if len(lacking):
+        warnings.warn(
+            f"no reference point is of class {', '.join(map(str, lacking[:MOST_NAMED]))}"
+            f"{' ...' * (len(lacking) > MOST_NAMED)}: points with these labels can do nothing but harm, and look wrong "
+            "whether they are or not; add reference points of every class",
+            stacklevel=3,
+        )
+    points = setting.places.factor[:, :-2]
+    if (points == points[0]).all():
+        warnings.warn("all points of x are the same: nothing but their labels tells them apart", stacklevel=3)
 
 
 def _placed(setting: Setting) -> Float[Tensor, "n columns"]:

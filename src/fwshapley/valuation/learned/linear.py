@@ -32,22 +32,36 @@ LOOKED_AT_ONCE, LOOKED_AT_ONCE_ON_GPU = 2**18, 2**24
 """Players times reference points: few enough for a processor's cache."""
 
 
+def ridge_rows(
+    x: Float64[Tensor, "players columns"], references: Float64[Tensor, "references columns"]
+) -> tuple[Float64[Tensor, "players entries"], Float64[Tensor, "references entries"]]:
+    """Rows (x, 1) of players and reference points, around the players' mean and in few columns."""
+    mean = x.mean(0)
+    both = [x - mean, references - mean]
+    if x.shape[1] > MOST_COLUMNS:
+        directions = torch.linalg.svd(both[0], full_matrices=False)[2][:MOST_COLUMNS]
+        both = [each @ directions.T for each in both]
+    length = both[0].square().sum(1).mean().sqrt().clamp(min=torch.finfo(torch.float64).tiny)
+    both = [functional.pad(each / length, (0, 1), value=1.0) for each in both]
+    return both[0], both[1]
+
+
 @dataclass(frozen=True, eq=False)
 class LinearGame:
     """Training points as players; a coalition's worth is a share of the reference points.
 
     Attributes:
-        x: features of the players.
+        x: rows of the players, as `ridge_rows` makes them.
         labels: of the players.
-        references: features of the reference points.
+        references: rows of the reference points.
         label: of the reference points.
         classes: number of labels.
         strength: lambda, in units of the mean squared length of the features around their mean.
     """
 
-    x: Float64[Tensor, "players columns"]
+    x: Float64[Tensor, "players entries"]
     labels: Int[Tensor, " players"]
-    references: Float64[Tensor, "references columns"]
+    references: Float64[Tensor, "references entries"]
     label: Int[Tensor, " references"]
     classes: int
     strength: float
@@ -62,7 +76,7 @@ class LinearGame:
         shares = []
         for some in coalitions.split(SOLVED_AT_ONCE):
             weights = torch.cholesky_solve(self._moments(some), torch.linalg.cholesky(self._gram(some)))
-            said = self._sides[1] @ weights
+            said = self.references @ weights
             own = said.gather(2, self.label[:, None].expand(len(some), -1, 1))[..., 0]
             rivals = said.masked_fill(self._mine[..., 0].T, -torch.inf).amax(2)
             shares.append(torch.where(some.any(1), (own > rivals + CLEAR).double().mean(1), 1 / self.classes))
@@ -72,7 +86,7 @@ class LinearGame:
         self, coalitions: Bool[Tensor, "coalitions players"]
     ) -> Float64[Tensor, "coalitions players classes"]:
         """What each player would add under each label, if it joined; of members, what a copy would add."""
-        a, r = self._sides
+        a, r = self.x, self.references
         factor = torch.linalg.cholesky(self._gram(coalitions))
         weights = torch.cholesky_solve(self._moments(coalitions), factor)
         white_a, white_r = (torch.linalg.solve_triangular(factor, each.T, upper=False) for each in (a, r))
@@ -93,8 +107,8 @@ class LinearGame:
     ) -> tuple[Float64[Tensor, "players classes"], Float64[Tensor, "players classes"]]:
         """Semivalues of the players under every label, and their standard errors, from some coalitions.
 
-        A coalition tells nothing of its members, so others count for as much more as they are fewer. `told` is called
-        with the number of coalitions that are done.
+        A coalition tells nothing of its members, so others count for as much more as they are fewer. A player that is
+        in all of them has an infinite error. `told` is called with the number of coalitions that are done.
         """
         n = self.n_players
         law = weights.join_law(n).to(generator.device)
@@ -103,14 +117,16 @@ class LinearGame:
         sizes = torch.searchsorted(law.cumsum(0), even).clamp(max=n - 1)
         total, squares = torch.zeros(2, n, self.classes, dtype=torch.float64, device=self.x.device)
         some = max(self._at_once // (n * len(self.label)), 1)
-        for coalitions in draw_trusted_sizes(sizes, n, generator).to(self.x.device).split(some):
+        drawn = draw_trusted_sizes(sizes, n, generator).to(self.x.device)
+        for coalitions in drawn.split(some):
             outside = (~coalitions).double() * (n / (n - coalitions.sum(1, keepdim=True)))
             found = self.marginals(coalitions) * outside[..., None]
             total += found.sum(0)
             squares += found.square().sum(0)
             told(len(coalitions))
         mean = total / draws
-        return mean, ((squares / draws - mean.square()).clamp(min=0) / draws).sqrt()
+        stderr = ((squares / draws - mean.square()).clamp(min=0) / draws).sqrt()
+        return mean, stderr.masked_fill(drawn.all(0)[:, None], torch.inf)
 
     def _right_after(
         self,
@@ -144,27 +160,14 @@ class LinearGame:
         return (self.label == torch.arange(self.classes, device=self.label.device)[:, None])[..., None]
 
     @cached_property
-    def _sides(self) -> tuple[Float64[Tensor, "players entries"], Float64[Tensor, "references entries"]]:
-        """Rows (x, 1) of players and reference points, around the players' mean and in few columns."""
-        mean = self.x.mean(0)
-        both = [self.x - mean, self.references - mean]
-        if self.x.shape[1] > MOST_COLUMNS:
-            directions = torch.linalg.svd(both[0], full_matrices=False)[2][:MOST_COLUMNS]
-            both = [each @ directions.T for each in both]
-        length = both[0].square().sum(1).mean().sqrt().clamp(min=torch.finfo(torch.float64).tiny)
-        both = [functional.pad(each / length, (0, 1), value=1.0) for each in both]
-        return both[0], both[1]
-
-    @cached_property
     def _targets(self) -> Float64[Tensor, "players classes"]:
         return functional.one_hot(self.labels, self.classes).double() - 1 / self.classes
 
     def _gram(self, coalitions: Bool[Tensor, "coalitions players"]) -> Float64[Tensor, "coalitions entries entries"]:
-        a = self._sides[0]
+        a = self.x
         products = (a[:, :, None] * a[:, None, :]).flatten(1)
         gram = (coalitions.double() @ products).unflatten(1, (a.shape[1], -1))
         return gram + self.strength * torch.eye(a.shape[1], dtype=torch.float64, device=a.device)
 
     def _moments(self, coalitions: Bool[Tensor, "coalitions players"]) -> Float64[Tensor, "coalitions entries classes"]:
-        a = self._sides[0]
-        return (coalitions.double()[:, None, :] * a.T) @ self._targets
+        return (coalitions.double()[:, None, :] * self.x.T) @ self._targets

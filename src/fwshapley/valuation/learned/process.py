@@ -118,12 +118,25 @@ class Process:
         found = self.unit * (self._covariance(points) @ self._dual)
         return points.simple @ self.factor + found + self._level(weights)
 
-    def stderr(self) -> Float64[Tensor, " n"]:
-        """Posterior standard deviation of the players' values around their level, which is taken as known."""
+    def stderr(self, of_simple: Float64[Tensor, "n games"] | None = None) -> Float64[Tensor, " n"]:
+        """Posterior standard deviation of the players' values around their level, which is taken as known.
+
+        Args:
+            of_simple: standard errors of the players' values in the simpler games, where these were sampled.
+        """
         own = self._players.diagonal() - 2 * self._players.mean(0) + self._players.mean()  # psi around its mean
         prior = (self.points.simple / self.scale).square() @ self.variances[GAME_PARTS] + own
         seen = torch.linalg.solve_triangular(self._cholesky, self._covariance(self.points).T, upper=False)
-        return self.unit * (prior - seen.square().sum(0)).clamp(min=0).sqrt()
+        found = self.unit**2 * (prior - seen.square().sum(0)).clamp(min=0)
+        if of_simple is not None:
+            found += of_simple.square() @ self._coefficients.square()
+        return found.sqrt()
+
+    @property
+    def _coefficients(self) -> Float64[Tensor, " games"]:
+        """Each c, as the scores suggest."""
+        swayed = self.variances[GAME_PARTS] / self.scale**2 * (self.scores.simple.T @ self._dual)
+        return self.factor + self.unit * swayed
 
     def _left(self, scores: Scores) -> Float64[Tensor, " scores"]:
         """Scores less what the simpler games were expected to give, in their unit."""

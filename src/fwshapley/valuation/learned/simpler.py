@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fwshapley.progress import ProgressBar
 from fwshapley.valuation.learned.games import NeighbourGames
-from fwshapley.valuation.learned.linear import LinearGame
+from fwshapley.valuation.learned.linear import LinearGame, ridge_rows
 from fwshapley.valuation.neighbours import value_every_label
 from fwshapley.valuation.setting import Setting
 from fwshapley.weights import Semivalue
@@ -33,6 +33,10 @@ class SimplerGames:
         device: to work on.
         n_jobs: cores, as `KNNValuator` has it.
         progress: whether to show a bar.
+
+    Attributes:
+        values: of each point under every label, by game.
+        stderr: their standard errors, 0 of nearest neighbours.
     """
 
     def __init__(
@@ -44,14 +48,17 @@ class SimplerGames:
         near = torch.cat(
             [value_every_label(each, device=device, n_jobs=n_jobs, progress=False) for each in self._neighbours], 2
         )
-        self._linear = [_linear_game(setting, strength, device) for strength in STRENGTHS]
+        self._linear = _linear_games(setting, device)
         draws = min(max(LOOKS // (near[..., 0].numel() * len(setting.other_labels)), FEWEST_DRAWS), MOST_DRAWS)
-        generator, found = torch.Generator().manual_seed(seed), [near]
+        generator, found = torch.Generator().manual_seed(seed), [(near, torch.zeros_like(near))]
         with ProgressBar("valuing by simpler models", draws * len(self._linear), enabled=progress) as bar:
             for game in self._linear:
                 values, stderr = game.values(weights, draws, generator, told=bar.advance)
-                found.append(_steady(values.cpu(), stderr.cpu(), near)[..., None])
-        self.values: Float64[Tensor, "n classes games"] = torch.cat(found, 2)
+                values, stderr = steady(values.cpu(), stderr.cpu(), near)
+                found.append((values[..., None], stderr[..., None]))
+        self.values: Float64[Tensor, "n classes games"]
+        self.stderr: Float64[Tensor, "n classes games"]
+        self.values, self.stderr = (torch.cat(parts, 2) for parts in zip(*found, strict=True))
 
     def worth(self, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, "coalitions games"]:
         """Worth of coalitions in each game."""
@@ -60,22 +67,28 @@ class SimplerGames:
         return torch.stack([*near, *linear], 1)
 
 
-def _linear_game(setting: Setting, strength: float, device: str) -> LinearGame:
-    sides = (setting.places.factor[:, :-2], setting.labels, setting.places.references, setting.other_labels)
-    x, labels, references, label = (torch.from_numpy(each).to(device) for each in sides)
-    return LinearGame(x, labels, references, label, len(setting.classes), strength)
+def _linear_games(setting: Setting, device: str) -> list[LinearGame]:
+    sides = (setting.places.factor[:, :-2], setting.places.references, setting.labels, setting.other_labels)
+    x, references, labels, label = (torch.from_numpy(each).to(device) for each in sides)
+    x, references = ridge_rows(x, references)
+    return [LinearGame(x, labels, references, label, len(setting.classes), strength) for strength in STRENGTHS]
 
 
-def _steady(
+def steady(
     values: Float64[Tensor, "n classes"], stderr: Float64[Tensor, "n classes"], near: Float64[Tensor, "n classes games"]
-) -> Float64[Tensor, "n classes"]:
-    """Draw values that are known by chance towards their line on those known exactly, as far as chance may explain."""
+) -> tuple[Float64[Tensor, "n classes"], Float64[Tensor, "n classes"]]:
+    """Draw values that are known by chance towards their line on those known exactly, as far as chance may explain.
+
+    Those of which nothing is known, their error infinite, are on the line. They count as 0 for it and for chance, as
+    all others count for more than they are. Returns the errors that are left, too.
+    """
+    seen = stderr.isfinite()
     known = torch.cat([near, torch.ones_like(near[..., :1])], 2).flatten(0, 1)
     line = (known @ torch.linalg.lstsq(known, values.flatten()[:, None]).solution).view_as(values)
     beside = values - line
-    spread, chance = beside.square().mean(), stderr.square().mean()
+    spread, chance = beside.square().mean(), stderr.where(seen, 0.0).square().mean()
     kept = (1 - chance / spread).clamp(min=0) if spread > 0 else spread
-    return line + kept * beside
+    return line + kept * beside * seen, (kept * torch.where(seen, chance, spread)).sqrt()
 
 
 def _worth_to_neighbours(setting: Setting, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, " coalitions"]:

@@ -82,9 +82,10 @@ def teach_by_fits(
             bar.advance(len(some) - (len(worth) == 1))  # nobody takes no fit
     simpler = SimplerGames(setting, weights, seed=seed, device=device, n_jobs=n_jobs, progress=progress)
     scores = Scores(coalitions, torch.cat(worth), simpler.worth(coalitions))
-    process = Process(Labelled(x, labels, simpler.values[torch.arange(len(x)), labels]), scores, seed=seed)
+    own = (torch.arange(len(x)), labels)
+    process = Process(Labelled(x, labels, simpler.values[own]), scores, seed=seed)
     every = [
         process.values(weights, Labelled(x, torch.full_like(labels, each), simpler.values[:, each]))
         for each in range(len(setting.classes))
     ]
-    return Taught(torch.stack(every, 1)[..., None], process.values(weights), process.stderr())
+    return Taught(torch.stack(every, 1)[..., None], process.values(weights), process.stderr(simpler.stderr[own]))
