@@ -33,6 +33,7 @@ from torch import Tensor
 
 import fwshapley as fw
 import resnet
+from data_option import existing_path
 from fwshapley.files import written_whole
 from fwshapley.games.masking import Output
 from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
@@ -98,7 +99,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Arguments; a smoke run explains two classes of stripes by a tiny network."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, help="CIFAR-10: a folder of its files, or a packed npz file")
+    parser.add_argument("--data", type=existing_path, help="CIFAR-10: a folder of its files, or a packed npz file")
     parser.add_argument("--work", type=Path, help="folder for models and references, kept")
     parser.add_argument("--runs", nargs="+", choices=list(RUNS), default=["2 minutes", "5 minutes", "10 minutes"])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

@@ -46,6 +46,7 @@ from torch import Tensor
 import fwshapley as fw
 import resnet
 from agreement import quickly
+from data_option import existing_path, need_data
 from fwshapley.metrics import Evaluator, area, exclusion_curves, inclusion_curve, inclusion_curves
 from fwshapley.objective import SumConstraint
 from fwshapley.saving import FILE
@@ -165,7 +166,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Arguments; a smoke run explains two classes of stripes by tiny networks that have learnt nothing."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, help="folder with the data sets, or the npz file of one")
+    parser.add_argument("--data", type=existing_path, help="folder with the data sets, or the npz file of one")
     parser.add_argument("--datasets", nargs="+", choices=list(resnet.DATASETS), default=list(resnet.DATASETS))
     parser.add_argument("--work", type=Path, default=Path("build/inclusion"), help="folder for models and pieces, kept")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="those to do now")
@@ -192,8 +193,8 @@ def parse() -> argparse.Namespace:
             part for part in PARTS if part not in {"encoder", CHOSEN, NOT_CENTRED, "longer", "long run, chosen"}
         ]
         arguments.images, arguments.steps, arguments.calls, arguments.validation = 4, 4, 530, 8
-    elif arguments.data is None and not (arguments.draw or arguments.join):
-        parser.error("--data is needed, or --smoke")
+    elif not (arguments.draw or arguments.join):
+        need_data(parser, arguments)
     return arguments
 
 
