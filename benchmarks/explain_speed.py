@@ -67,7 +67,9 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=existing_path, help="CIFAR-10, as in agreement.py; else untrained networks are timed")
+    parser.add_argument(
+        "--data", type=existing_path, help="CIFAR-10, as in agreement.py; else untrained networks are timed"
+    )
     parser.add_argument("--work", type=Path, help="folder that benchmarks/agreement.py worked in")
     parser.add_argument("--explainer", default="5 minutes", help="which of its runs to distill")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
