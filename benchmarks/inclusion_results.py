@@ -124,7 +124,7 @@ def label_of(method: str, weights: str) -> str:
 def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
     """Curves by the second surrogate, two panels for each data set; areas stand in the legend."""
     found = results["datasets"]
-    figure = new_figure(width=11, height=4.4 * len(found))
+    figure = new_figure(width=13, height=4 * len(found))
     panels = figure.subplots(len(found), 2, squeeze=False)
     for (name, sittings), row in zip(found.items(), panels, strict=True):
         for kind, axes in zip(("inclusion", "exclusion"), row, strict=True):
@@ -142,10 +142,13 @@ def _draw_curves(axes: Any, sitting: Mapping[str, Any], kind: str) -> None:  # n
         shares = [point / (len(heights) - 1) for point in range(len(heights))]
         few = f" ({row['images']} images)" if row["images"] < most else ""
         axes.plot(shares, heights, label=f"{area:.3f}  {label}{few}", linewidth=1.4, **style)
-    axes.set_xlabel(f"share of the image {'shown' if kind == 'inclusion' else 'hidden'}, the most important first")
+    axes.set_xlabel(f"share {'shown' if kind == 'inclusion' else 'hidden'}, the most important first")
     axes.set_ylabel("images that keep their class")
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.005)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, alpha=0.25)
-    axes.legend(frameon=False, fontsize="x-small", title="area, best first", title_fontsize="x-small", alignment="left")
+    axes.legend(
+        frameon=False, fontsize="small", title="area, best first", title_fontsize="small", alignment="left",
+        loc="upper left", bbox_to_anchor=(1, 1),
+    )  # fmt: skip

@@ -36,7 +36,7 @@ correlation with a run of least squares on {fits:,} fits, and AUROC of the wrong
 
 {payoff}
 
-Preliminary: the published form and the learned valuator of few fits have been improved since. Runs: {runs}.
+Runs: {runs}.
 
 {provenance}
 """

@@ -332,7 +332,7 @@ def study_fits(name: str, seed: int, arguments: argparse.Namespace) -> dict[str,
 
 
 def guess_values(data: Labelled, reference: Labelled, seed: int, arguments: argparse.Namespace) -> Tensor:
-    """Values that the learned valuator would give if it had no fits: of all simpler games alike."""
+    """Values by the learned valuator's simpler games alone, which take no fit: all count alike, pixels as they are."""
     setting = check_setting(*data, *reference, weights=[fw.Shapley()], k=K)
     simpler = SimplerGames(setting, fw.Shapley(), seed=seed, device="cpu", n_jobs=arguments.jobs, progress=False)
     nobody = torch.zeros(1, len(data[1]), dtype=torch.bool)

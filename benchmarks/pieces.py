@@ -36,7 +36,8 @@ def read_piece(path: Path) -> dict[str, Any] | None:
 def origin(piece: Mapping[str, Any]) -> str:
     """Where and with what a piece was made, in words; early ones do not know their versions."""
     where = piece["machine"]
-    name = where["gpu"] or f"{where['cores']} cores of {where['processor']}"
+    used_gpu = where["gpu"] and "--device cpu" not in piece.get("command", "")
+    name = where["gpu"] if used_gpu else f"{where['cores']} cores of {where['processor']}"
     versions = ", ".join(f"{package} {number}" for package, number in piece.get("versions", {}).items())
     return f"{name}; {versions}" if versions else name
 
