@@ -8,9 +8,9 @@ from typing import Any
 
 from inclusion_page import CLAIM, gain_of, preliminary_text, verdict_on
 from inclusion_results import CHOSEN, EVALUATORS, EVERY
-from learned_page import listed
 from noisy_labels import TITLES, USUAL, reference_name
-from noisy_page import CLOSE, EXACT, duration, of_paper
+from noisy_page import CLOSE, EXACT, of_paper
+from page_text import duration, listed
 from resnet import DATASETS
 
 Document = Mapping[str, Any]

@@ -20,7 +20,7 @@ from inclusion_results import (
     main_row,
     searched_name,
 )  # fmt: skip
-from learned_page import listed
+from page_text import emphasis, listed, percent
 from resnet import DATASETS, Name
 from table1 import title_of
 
@@ -490,19 +490,6 @@ def with_skill(row: Mapping[str, Any], name: str) -> str:
     return f"{row['areas'][name][0]:.3f}" + (f" ({known:.2f})" if known is not None else "")
 
 
-def percent(gain: Sequence[float] | None) -> str:
-    """Relative gain with its interval."""
-    return "" if gain is None else f"{gain[0]:+.1%} ({100 * gain[1]:+.1f} to {100 * gain[2]:+.1f})"
-
-
 def short(name: str) -> str:
     """Name of a curve for a header."""
     return name.replace("inclusion", "incl.").replace("exclusion", "excl.").replace("second ", "2nd ")
-
-
-def emphasis(name: str) -> float:
-    """Place of a weighting between small coalitions and large ones."""
-    if name == "Shapley":
-        return 1.0
-    alpha, beta = map(float, name.removeprefix("Beta(").removesuffix(")").split(", "))
-    return beta / alpha

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from learned_valuation import FITS, METHODS, WEIGHTS
+from page_text import listed, spread
 
 Table = Callable[[list[str], list[list[str]]], str]
 
@@ -81,12 +82,6 @@ def learned_text(document: Mapping[str, Any]) -> str:
         f"Spearman correlation of {seen}; unseen points with {unseen}. At Beta(16, 1), unseen points: {small}; at "
         f"Beta(1, 4), where few neighbours decide: {large} ([all figures](docs/results.md))."
     )
-
-
-def listed(parts: Iterable[str]) -> str:
-    """Return parts in a sentence."""
-    *firsts, last = [*parts] or [""]
-    return f"{', '.join(firsts)} and {last}" if firsts else last
 
 
 def agreement_rows(tasks: Mapping[str, Any], longest: str) -> tuple[list[str], list[list[str]]]:
@@ -197,8 +192,3 @@ def payoff_text(model: str, study: Mapping[str, Any]) -> str:
 def score(row: Mapping[str, Any]) -> str:
     """Spearman correlation, and AUROC."""
     return f"{spread(row['spearman'])} ({row['auroc'][0]:.3f})"
-
-
-def spread(pair: list[float]) -> str:
-    """Mean and standard deviation."""
-    return f"{pair[0]:.3f} ± {pair[1]:.3f}"

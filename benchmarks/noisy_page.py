@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from learned_page import listed, spread
 from noisy_labels import PAPER_NOISE, TITLES, USUAL, reference_name
+from page_text import duration, listed, spread
 from provenance import command_of, joined_provenance
 
 Table = Callable[[list[str], list[list[str]]], str]
@@ -290,15 +290,6 @@ def time_rows(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         measured = row["extrapolated"] or "whole"
         lines.append([row["method"], f"{about}{duration(row['seconds'])}{learning}", measured, paper])
     return ["", "time", "measured", "paper, min"], lines
-
-
-def duration(seconds: float) -> str:
-    """Seconds, or what is easier to read."""
-    if seconds < 1:
-        return f"{1e3 * seconds:.3g} ms"
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
 
 
 def speedup_text(rows: list[Mapping[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from fwshapley.cli.reproduce import measured_on
-from learned_page import listed
+from page_text import listed
 
 Document = Mapping[str, Any]
 

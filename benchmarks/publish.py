@@ -20,6 +20,7 @@ from inclusion_page import inclusion_section, inclusion_text
 from label_noise import TITLES
 from learned_page import learned_section, learned_text
 from noisy_page import noisy_section
+from page_text import emphasis, spread, table
 from provenance import joined_provenance, provenance, recompressed_text
 
 ROOT = Path(__file__).parent.parent
@@ -270,12 +271,6 @@ def recorded(*names: str) -> bool:
     return all((RESULTS / f"{name}.json").exists() for name in names)
 
 
-def table(header: list[str], rows: list[list[str]], others: str = "---:") -> str:
-    """A Markdown table, the first column left and the others, which are figures for the most part, right."""
-    lines = [header, ["---", *[others] * (len(header) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def calls_table(core: dict[str, Any]) -> str:
     """Calls needed relative to the better KernelSHAP, by game and method, with the range over instances."""
     rows = [
@@ -362,15 +357,15 @@ def refinement_table(found: dict[str, Any]) -> str:
         rows.append(
             [
                 game,
-                spread(results["network"]["Shapley"]),
-                spread(results["error"]["refine"][REFINED]["Shapley"]),
+                spread(results["network"]["Shapley"], digits=2),
+                spread(results["error"]["refine"][REFINED]["Shapley"], digits=2),
                 *(
                     f"beyond {calls} calls" if ratio is None else spread(ratio, digits=1)
                     for ratio, calls in zip(ratios, most, strict=True)
                 ),
                 f"{results['coverage of two standard errors'][REFINED][0]:.0%}",
-                spread(calibrated["spearman"]),
-                spread(calibrated["spearman_top"]),
+                spread(calibrated["spearman"], digits=2),
+                spread(calibrated["spearman_top"], digits=2),
             ]
         )
     header = [
@@ -382,11 +377,6 @@ def refinement_table(found: dict[str, Any]) -> str:
         "KernelSHAP (shap)",
     ]
     return table(["", *header, "within two standard errors", "errors foreseen", "by inputs alone"], rows)
-
-
-def spread(pair: list[float], digits: int = 2) -> str:
-    """Mean and standard deviation."""
-    return f"{pair[0]:.{digits}f} ± {pair[1]:.{digits}f}"
 
 
 def peers_table(found: dict[str, Any]) -> str:
@@ -568,12 +558,6 @@ def mean_and_error(row: dict[str, list[float]] | None) -> str:
 def with_ratio(seconds: float, ratio: float | None) -> str:
     """Time, and how many forward passes that is."""
     return f"{1e3 * seconds:.2f} ms" if ratio is None else f"{1e3 * seconds:.2f} ms ({ratio:.2f})"
-
-
-def emphasis(name: str) -> float:
-    """Place of a weighting between small coalitions and large ones."""
-    alpha, beta = map(float, re.findall(r"[\d.]+", name)) if name != "Shapley" else (1.0, 1.0)
-    return beta / alpha
 
 
 def readme_section() -> str:
