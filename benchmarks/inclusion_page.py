@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inclusion_results import (
@@ -20,11 +20,11 @@ from inclusion_results import (
     main_row,
     searched_name,
 )  # fmt: skip
-from page_text import emphasis, listed, percent
+from page_text import emphasis, listed, percent, table
+from provenance import provenance
 from resnet import DATASETS, Name
 from table1 import title_of
 
-Table = Callable[[list[str], list[list[str]]], str]
 Sitting = Mapping[str, Any]
 Datasets = Mapping[Name, Mapping[str, Sitting]]
 
@@ -94,14 +94,12 @@ comes on top where a method learns.{untrained}
 def inclusion_section(
     document: Mapping[str, Any],
     timed: Mapping[str, Any],
-    table: Table,
-    timing_provenance: str,
     speeds: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return a section of the results page."""
     found = document["results"]
     sittings = [
-        sitting_text(DATASETS[name].title, sitting, table, again=number > 0)
+        sitting_text(DATASETS[name].title, sitting, again=number > 0)
         for name, several in found["datasets"].items()
         for number, sitting in enumerate(several.values())
     ]
@@ -120,9 +118,9 @@ def inclusion_section(
         provenance=provenance_text(found),
         many=timed["results"]["images"],
         timing_summary=timing_summary(timed),
-        timing=timing_text(timed, table),
+        timing=timing_text(timed),
         reconciled=reconciled_text(timed, speeds),
-        timing_provenance=timing_provenance,
+        timing_provenance=provenance(timed),
     )
 
 
@@ -187,7 +185,7 @@ def seeds_of(sittings: Mapping[str, Sitting], method: str) -> int:
     return sum(len(next(iter(row["by seed"].values()))) for row in rows)
 
 
-def sitting_text(title: str, sitting: Sitting, table: Table, *, again: bool) -> str:
+def sitting_text(title: str, sitting: Sitting, *, again: bool) -> str:
     """Return what one sitting found on a data set."""
     anew = ", once more with models trained anew" * again
     parts = [f"### {title}{anew}", f"The model is {sitting['facts']['accuracy']:.1%} accurate. {choice_text(sitting)}"]
@@ -451,7 +449,7 @@ def reconciled_text(document: Mapping[str, Any], speeds: Sequence[Mapping[str, A
     )
 
 
-def timing_text(document: Mapping[str, Any], table: Table) -> str:
+def timing_text(document: Mapping[str, Any]) -> str:
     """Return the table of times."""
     found = document["results"]
     rows = [

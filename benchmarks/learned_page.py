@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from learned_valuation import FITS, METHODS, WEIGHTS
-from page_text import listed, spread
-
-Table = Callable[[list[str], list[list[str]]], str]
+from page_text import listed, spread, table
+from provenance import joined_provenance
 
 PAGE = """## Learned data values
 
@@ -43,7 +42,7 @@ Runs: {runs}.
 """
 
 
-def learned_section(document: Mapping[str, Any], table: Table, provenance: str) -> str:
+def learned_section(document: Mapping[str, Any]) -> str:
     """The section, from what was recorded."""
     found, settings = document["results"], document["results"]["settings"]
     tasks, study = found["tasks"], found["study"]
@@ -64,7 +63,7 @@ def learned_section(document: Mapping[str, Any], table: Table, provenance: str) 
         study=table(*study_rows(study)),
         payoff=" ".join(payoff_text(model, rows) for model, rows in study.items()),
         runs=listed(f"{runs} seed{'s' * (runs > 1)} of {part}" for part, runs in found["runs"].items()),
-        provenance=provenance,
+        provenance=joined_provenance(document),
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from noisy_labels import PAPER_NOISE, TITLES, USUAL, reference_name
-from page_text import duration, listed, spread
+from page_text import duration, listed, spread, table
 from provenance import command_of, joined_provenance
-
-Table = Callable[[list[str], list[list[str]]], str]
 
 NOISY = """## Wrong labels: learnt features, the paper's figures c and d
 
@@ -64,13 +62,13 @@ CLOSE = 0.01
 """Difference of AUROCs that is called none."""
 
 
-def noisy_section(noisy: Mapping[str, Any] | None, times: Mapping[str, Any] | None, table: Table) -> str:
+def noisy_section(noisy: Mapping[str, Any] | None, times: Mapping[str, Any] | None) -> str:
     """Both sections, from what was recorded; nothing of what was not."""
-    parts = [detection_section(noisy, table) if noisy else "", times_section(times, table) if times else ""]
+    parts = [detection_section(noisy) if noisy else "", times_section(times) if times else ""]
     return "\n".join(part for part in parts if part)
 
 
-def detection_section(document: Mapping[str, Any], table: Table) -> str:
+def detection_section(document: Mapping[str, Any]) -> str:
     """Return the section on wrong labels."""
     found, settings = document["results"], document["results"]["settings"]
     tables, sizes = found["tables"], settings["points"]
@@ -259,7 +257,7 @@ def noise_rows(tables: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     return ["", *columns], rows
 
 
-def times_section(document: Mapping[str, Any], table: Table) -> str:
+def times_section(document: Mapping[str, Any]) -> str:
     """Return the section on time."""
     found = document["results"]
     rows = found["rows"]

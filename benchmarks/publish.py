@@ -21,7 +21,7 @@ from label_noise import TITLES
 from learned_page import learned_section, learned_text
 from noisy_page import noisy_section
 from page_text import emphasis, spread, table
-from provenance import joined_provenance, provenance, recompressed_text
+from provenance import provenance, recompressed_text
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -256,7 +256,7 @@ def load(name: str) -> dict[str, Any]:
 def noisy_text() -> str:
     """Sections on learnt features and on the cost of data values, as far as these were recorded."""
     noisy, times = (load(name) if recorded(name) else None for name in ("noisy_labels", "table2"))
-    text = noisy_section(noisy, times, table)
+    text = noisy_section(noisy, times)
     return f"{text}\n" if text else ""
 
 
@@ -670,7 +670,9 @@ def results_page() -> str:
         recompressed=recompressed_text([load(path.stem) for path in sorted(RESULTS.glob("*.json"))]),
         claims_summary=claims_summary(claims()[1]),
         claims=table(*claims(), others="---"),
-        inclusion=inclusion_of_all_methods(speeds) if recorded("inclusion", "table1") else "",
+        inclusion=inclusion_section(load("inclusion"), load("table1"), speeds)
+        if recorded("inclusion", "table1")
+        else "",
         refined=REFINED,
         refinement=refinement_table(refined["results"]),
         refinement_seeds=len(refined["seeds"]),
@@ -683,7 +685,7 @@ def results_page() -> str:
         peers_seeds=len(peers["seeds"]),
         sanity=sanity_text(peers["results"]),
         peers_provenance=provenance(peers),
-        learned=learned_section(learned, table, joined_provenance(learned)),
+        learned=learned_section(learned),
         noisy=noisy_text(),
         noise_points=noise["results"]["points"],
         noise_references=noise["results"]["references"],
@@ -722,12 +724,6 @@ def results_page() -> str:
         rounding=max(abs(weights["sum_minus_one"]), sys.float_info.epsilon),
         lemma_provenance=provenance(lemma),
     )
-
-
-def inclusion_of_all_methods(speeds: list[dict[str, Any]]) -> str:
-    """Return the section on inclusion, exclusion and time."""
-    timed = load("table1")
-    return inclusion_section(load("inclusion"), timed, table, provenance(timed), speeds)
 
 
 def readme_page() -> str:

@@ -48,9 +48,8 @@ def test_pages_say_what_was_recorded() -> None:
 def test_page_of_noisy_labels_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from noisy_page import missing_text, noisy_section, speedup_text  # noqa: PLC0415 - a script, on the path only here
-    from page_text import table  # noqa: PLC0415 - as above
 
-    assert noisy_section(None, None, table) == ""
+    assert noisy_section(None, None) == ""
     assert missing_text([]) == ""
     job = {"noise": "next, 10 %", "dataset": "svhn", "kind": "cross-fitted", "part": "exact"}
     assert missing_text([job | {"seed": 1}, job | {"seed": 2}]).endswith(
