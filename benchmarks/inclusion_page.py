@@ -77,7 +77,6 @@ themselves, Shapley included, which nobody may pick: no choice would have given 
 ![Seconds for each method](figures/table1.png)
 
 {timing_provenance}
-
 """
 
 SKILL = """In brackets the skill: 0 is a random order, 1 that of KernelSHAP (a long run of our least squares on the

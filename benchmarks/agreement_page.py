@@ -1,0 +1,122 @@
+"""What the pages say of learned values beside long-run references, from benchmarks/results/agreement.json."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from page_text import emphasis, table
+from provenance import provenance
+
+CURVES = (
+    "inclusion, second surrogate",
+    "exclusion, second surrogate",
+    "inclusion, zero-masked model",
+    "exclusion, zero-masked model",
+)
+
+PAGE = """## Learned values against long-run references: CIFAR-10
+
+A ResNet-18 ({accuracies} accurate, retrained with surrogates and references for each sitting at the GPU; 40 epochs, 24
+for "uneven") and 256 players of 2 x 2 pixels. Pearson correlation over players with references of {calls:,} game calls,
+for the predicted class, mean over {images} test images; the ceiling is what the agreement of the references' halves
+allows. One network is trained for all weightings, for the GPU time named; one seed.
+
+{cifar}
+
+![Correlation by weighting](figures/agreement.png)
+
+"Uneven" leaves the loss over t as it is, instead of dividing it by the root of its level ([math.md](math.md), section
+3); it was held against references in bf16, whose rounding is as large as what one player adds to a large coalition, so
+that beta above 1 is left out. Large beta is where this network fails: the class is nearly certain once most of the
+image is seen, little is left to explain, and that little is not learnt. Log odds, which do not saturate, do not help.
+"FastSHAP" is the kernel objective for Shapley values with the paper's UNet. "Class mean" explains every image by the
+mean explanation of its class.
+
+Areas under the inclusion curve (higher is better) and the exclusion curve (lower is better) on 1000 test images. The
+second surrogate has another seed and initialisation and was never shown to an explainer; the zero-masked model has
+never seen holes. Skill on {images} images: 0 is a random order, 1 the order of the references.
+
+{curves}
+
+{provenance}
+"""
+
+
+def agreement_section(document: Mapping[str, Any]) -> str:
+    """Return the section, from what was recorded."""
+    found = document["results"]
+    return PAGE.format(
+        accuracies=between([run["accuracy"] for run in found["runs"].values()]),
+        calls=found["calls"],
+        images=found["images"],
+        cifar=cifar_table(found),
+        curves=curves_table(found),
+        provenance=provenance(document),
+    )
+
+
+def agreement_text(document: Mapping[str, Any]) -> str:
+    """What the first page says of the explainer on CIFAR-10."""
+    minutes = {run: found for run, found in document["results"]["runs"].items() if re.fullmatch(r"\d+ minutes", run)}
+    found = [
+        f"{run} on one {document['machine']['gpu']} give "
+        + ", ".join(f"{rows['agreement'][name]['pearson']:.2f}" for name in ("Beta(16, 1)", "Beta(4, 1)", "Shapley"))
+        for run, rows in minutes.items()
+    ]
+    return (
+        "One network for every weighting of a ResNet-18 on CIFAR-10 "
+        f"({between([rows['accuracy'] for rows in minutes.values()])} accurate, 256 players): correlation with "
+        "long-run references at Beta(16, 1), Beta(4, 1) and Shapley; "
+        f"{'; '.join(found)} (one seed, [all figures](docs/results.md))."
+    )
+
+
+def cifar_table(agreement: Mapping[str, Any]) -> str:
+    """Correlation by weighting and run."""
+    runs = agreement["runs"]
+    whole = next(run for run in runs.values() if len(run["agreement"]) > 1)["agreement"]
+    means = next(run["class mean"] for run in reversed(runs.values()) if "class mean" in run)
+    rows = [
+        [
+            name,
+            *(pearson(run, name) for run in runs.values()),
+            f"{means[name]:.2f}",
+            f"{whole[name]['ceiling']:.2f}",
+        ]
+        for name in sorted(whole, key=emphasis)
+    ]
+    return table(["weighting", *runs, "class mean", "ceiling"], rows)
+
+
+def pearson(run: Mapping[str, Any], name: str) -> str:
+    """Correlation, or nothing where a run has not learnt the weighting or its references do not know it."""
+    known = name in run["agreement"] and (run.get("references") != "bf16" or emphasis(name) <= 1)
+    return f"{run['agreement'][name]['pearson']:.2f}" if known else ""
+
+
+def curves_table(agreement: Mapping[str, Any]) -> str:
+    """Areas and skill of a few weightings, by run."""
+    rows = []
+    for run, found in agreement["runs"].items():
+        for name in ("Beta(16, 1)", "Beta(4, 1)", "Shapley", "Beta(1, 4)"):
+            if name in found["curves"]["areas"]:
+                areas, skills = found["curves"]["areas"][name], found["curves"]["skill"][name]
+                rows.append([f"{run}: {name}", *(with_skill(areas[key], skills.get(key)) for key in CURVES)])
+    sittings: dict[tuple[float, ...], list[str]] = {}
+    for run, found in agreement["runs"].items():
+        sittings.setdefault(tuple(found["curves"]["random"][key] for key in CURVES), []).append(run)
+    for areas, runs in sittings.items():
+        rows.append([f"random order, beside {' and '.join(runs)}", *(f"{area:.3f}" for area in areas)])
+    return table(["", *(key.replace("inclusion", "incl.").replace("exclusion", "excl.") for key in CURVES)], rows)
+
+
+def with_skill(area: float, skill: float | None) -> str:
+    """Area, and skill where it is known."""
+    return f"{area:.3f}" if skill is None else f"{area:.3f} ({skill:.2f})"
+
+
+def between(shares: Sequence[float]) -> str:
+    """Lowest and highest share, in percent."""
+    return f"{100 * min(shares):.1f} to {max(shares):.1%}"

@@ -1,0 +1,76 @@
+"""What the pages say of the time an explanation takes, from benchmarks/results/explain_speed*.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from page_text import emphasis, table
+from provenance import provenance
+
+PAGE = """## What an explanation costs
+
+All classes under nine weightings, over one forward pass of the ResNet-18 that is explained:
+
+{speed}
+
+{student}
+
+{provenance}
+"""
+
+TEXT = """An explanation of all classes
+under nine weightings takes {ratio} times as long as one forward pass of the ResNet-18 explained, on {where}."""
+
+
+def explain_speed_section(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return the section, from what was recorded on each machine."""
+    return PAGE.format(
+        speed=speed_table(documents),
+        student=student_text(documents),
+        provenance="\n\n".join(map(provenance, documents)),
+    )
+
+
+def explain_speed_text(document: Mapping[str, Any]) -> str:
+    """What the first page says, of one machine without a GPU."""
+    ratios = [row["explainer_ratio"] for row in document["results"]["times"] if "explainer_ratio" in row]
+    return TEXT.format(
+        ratio=f"{min(ratios):.1f} to {max(ratios):.1f}", where=f"{document['machine']['cores']} CPU cores"
+    )
+
+
+def speed_table(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Milliseconds and ratios, by machine and batch size."""
+    rows = []
+    for document in documents:
+        machine = document["machine"]
+        where = machine["gpu"] or f"{machine['cores']} CPU cores"
+        for row in document["results"]["times"]:
+            cells = [f"{1e3 * row['forward_s']:.2f} ms" if row["forward_s"] else "-"]
+            cells += [with_ratio(row[f"{name}_s"], row.get(f"{name}_ratio")) for name in ("explainer", "student")]
+            rows.append(
+                [f"{where}, {row['batch']} image{'s' * (row['batch'] > 1)}{', compiled' * row['compiled']}", *cells]
+            )
+    return table(["", "forward pass", "explanation", "slim student"], rows)
+
+
+def with_ratio(seconds: float, ratio: float | None) -> str:
+    """Time, and how many forward passes that is."""
+    return f"{1e3 * seconds:.2f} ms" if ratio is None else f"{1e3 * seconds:.2f} ms ({ratio:.2f})"
+
+
+def student_text(documents: Sequence[Mapping[str, Any]]) -> str:
+    """How the student agrees with the references, beside its teacher."""
+    student = next(each["results"]["student"] for each in documents if "student" in each["results"])
+    rows = [
+        [name, f"{found['teacher']:.3f}", f"{found['student']:.3f}"]
+        for name, found in sorted(student["pearson"].items(), key=lambda item: emphasis(item[0]))
+        if emphasis(name) <= 1
+    ]
+    sizes = student["parameters"]
+    return (
+        f"The student ({sizes['student'] / 1e6:.1f} of {sizes['teacher'] / 1e6:.1f} million parameters) was distilled "
+        f"in {student['seconds']} s from the explainer of {student['explainer']}. Correlation with the references:\n\n"
+        + table(["weighting", "explainer", "student"], rows)
+    )
