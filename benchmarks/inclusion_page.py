@@ -6,32 +6,18 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inclusion_results import (
-    BASE,
-    CHOSEN,
-    EVALUATORS,
-    EVERY,
-    KERNEL_SHAP,
-    LONG_RUN,
-    NOT_CENTRED,
-    STYLES,
-    chosen_in,
-    label_of,
-    main_row,
-    searched_name,
-)  # fmt: skip
-from page_text import emphasis, listed, percent, table
+from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, STYLES, main_row
+from inclusion_sitting_page import Sitting, sitting_text
+from page_text import listed, percent, table
 from provenance import provenance
 from resnet import DATASETS, Name
 from table1 import title_of
 
-Sitting = Mapping[str, Any]
 Datasets = Mapping[Name, Mapping[str, Sitting]]
 
 CLAIM = 0.27
 WANTED_SEEDS = 3
 LEARN = (EVERY, BASE, CHOSEN, NOT_CENTRED, "encoder", "encoder, chosen")
-KINDS = ("inclusion", "exclusion")
 PAPER_SECONDS = {"gradcam": 17.89, "integrated gradients": 147.45, "saliency": 10.59, BASE: 1.42, EVERY: 1.42}
 """Its Table 1, on a GTX 1080."""
 
@@ -184,152 +170,6 @@ def seeds_of(sittings: Mapping[str, Sitting], method: str) -> int:
     return sum(len(next(iter(row["by seed"].values()))) for row in rows)
 
 
-def sitting_text(title: str, sitting: Sitting, *, again: bool) -> str:
-    """Return what one sitting found on a data set."""
-    anew = ", once more with models trained anew" * again
-    parts = [f"### {title}{anew}", f"The model is {sitting['facts']['accuracy']:.1%} accurate. {choice_text(sitting)}"]
-    parts += [table(*method_rows(sitting)), spread_text(sitting)]
-    if EVERY in sitting["methods"]:
-        parts += ["All weightings, from the one network for every weighting:", table(*weighting_rows(sitting))]
-    searched = [method for method in sitting["methods"] if is_searched(method)]
-    if searched:
-        parts += ["All weightings, a UNet for each:", table(*searched_rows(sitting, searched))]
-    header, longer = longer_rows(sitting)
-    if longer:
-        parts += ["Does longer training help?", table(header, longer)]
-    return "\n\n".join(part for part in (*parts, factors_text(sitting)) if part) + "\n"
-
-
-def choice_text(sitting: Sitting) -> str:
-    """Say which weighting was chosen, and how close it was."""
-    choice = sitting["choice"]
-    if choice is None:
-        return "No weighting has been chosen yet."
-    chosen, areas, other = choice["chosen"], choice["areas"], choice["areas, zero-masked model"]
-    rival = max((name for name in other if name != "Shapley"), key=lambda name: other[name])
-    search = sitting["search"]
-    if search:
-        best = max(search, key=lambda name: search[name])
-        others = listed(f"{name} {area:.3f}" for name, area in search.items())
-        searched = f"Search by UNets, areas on validation images: {others}; so {best} for UNet and encoder."
-    else:
-        searched = "No UNets were searched through: the UNet was given the same."
-    return (
-        f"Chosen among the eight on validation images by the network for every weighting: {chosen}, with an area of "
-        f"{areas[chosen]:.4f}. (By the zero-masked model it would have been {rival}.) Shapley, which was not up for "
-        f"choice, has {areas['Shapley']:.4f}. {searched}"
-    )
-
-
-def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
-    """Areas of all methods, from the largest inclusion area to the smallest."""
-    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
-    quarters = [f"inclusion, {evaluator}, first quarter" for evaluator in EVALUATORS]
-    rows = []
-    others = [method for method in sitting["methods"] if is_searched(method) or is_timed(method)]
-    lines = [(method, *main_row(sitting, method)) for method in sitting["methods"] if method not in others]
-    if len(sitting["methods"].get(EVERY, {})) > 1:
-        lines.append((EVERY, label_of(EVERY, "Shapley"), sitting["methods"][EVERY]["Shapley"]))
-    for method, label, row in sorted(lines, key=lambda line: -line[2]["areas"][curves[0]][0]):
-        seconds = f"{row['training']['seconds']:.0f} s" if "training" in row else ""
-        areas = [with_skill(row, name) for name in curves] + [f"{row['areas'][name][0]:.3f}" for name in quarters]
-        own = method == BASE or "over base" not in row
-        gains = ["" if own else percent(row["over base"][name].get("relative")) for name in (curves[0], curves[2])]
-        few = f" ({row['images']} images)" if method in {KERNEL_SHAP, LONG_RUN} else ""
-        rows.append([label + few, seconds, *areas, *gains])
-    header = ["", "training", *map(short, curves), *(f"{short(name)}" for name in quarters)]
-    return [*header, *(f"gain over {BASE}, {short(name)}" for name in (curves[0], curves[2]))], rows
-
-
-def weighting_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
-    """Areas of the network for every weighting under each, from small coalitions to large."""
-    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
-    rows = sitting["methods"][EVERY]
-    ordered = sorted(rows, key=emphasis)
-    chosen = chosen_in(sitting)
-    return ["weighting", *map(short, curves)], [
-        [f"**{name}**" if name == chosen else name, *(with_skill(rows[name], curve) for curve in curves)]
-        for name in ordered
-    ]
-
-
-def is_searched(method: str) -> bool:
-    """Whether a method is a UNet of the search."""
-    return method.startswith(searched_name(""))
-
-
-def is_timed(method: str) -> bool:
-    """Whether a method was given another time than the others, which stands in its name."""
-    return method.endswith(" s")
-
-
-def searched_rows(sitting: Sitting, searched: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Areas of the UNets of the search, from small coalitions to large."""
-    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
-    found = {weights: row for method in searched for weights, row in sitting["methods"][method].items()}
-    return ["weighting", "training", *map(short, curves)], [
-        [name, f"{row['training']['seconds']:.0f} s", *(with_skill(row, curve) for curve in curves)]
-        for name, row in sorted(found.items(), key=lambda item: emphasis(item[0]))
-    ]
-
-
-def spread_text(sitting: Sitting) -> str:
-    """Say how wide intervals are, and how far seeds lie apart."""
-    rows = [row for several in sitting["methods"].values() for row in several.values()]
-    names = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
-    whole = max(row["images"] for row in rows)
-    widths = [
-        (row["areas"][name][2] - row["areas"][name][1]) / 2 for row in rows if row["images"] == whole for name in names
-    ]
-    text = f"Half the interval of an area over {whole:,} images is {min(widths):.3f} to {max(widths):.3f}."
-    for method in (BASE, EVERY):
-        label, row = main_row(sitting, method) if method in sitting["methods"] else ("", {"by seed": {}})
-        seeds = {name: row["by seed"].get(name, []) for name in names}
-        if len(seeds[names[0]]) > 1:
-            several = listed(
-                f"{statistics.fmean(areas):.3f} ± {statistics.stdev(areas):.3f} ({short(name)})"
-                for name, areas in seeds.items()
-            )
-            text += f" {label}, {len(seeds[names[0]])} seeds, mean and standard deviation: {several}."
-    return text
-
-
-def factors_text(sitting: Sitting) -> str:
-    """Return network times weighting, as a sentence for each evaluator."""
-    methods = {
-        ("UNet", "Shapley"): searched_name("Shapley"), ("UNet", "chosen"): CHOSEN,
-        ("encoder", "Shapley"): "encoder", ("encoder", "chosen"): "encoder, chosen",
-    }  # fmt: skip
-    if not all(method in sitting["methods"] for method in methods.values()):
-        return ""
-    parts = []
-    for evaluator in EVALUATORS:
-        area = {
-            key: main_row(sitting, method)[1]["areas"][f"inclusion, {evaluator}"][0] for key, method in methods.items()
-        }
-        network = statistics.fmean(area["encoder", each] - area["UNet", each] for each in ("Shapley", "chosen"))
-        weighting = statistics.fmean(area[each, "chosen"] - area[each, "Shapley"] for each in ("UNet", "encoder"))
-        parts.append(
-            f"by the {evaluator}, the encoder adds {network:+.3f} to the inclusion area, the weighting {weighting:+.3f}"
-        )
-    return f"Network or weighting? Of the two by two with the same objective, on average: {'; '.join(parts)}."
-
-
-def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
-    """Areas of methods that were trained for longer too, by time."""
-    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
-    rows = []
-    for method in (BASE, EVERY):
-        times = [
-            name for name in sitting["methods"] if name == method or (is_timed(name) and name.startswith(f"{method}, "))
-        ]
-        found = [main_row(sitting, name)[1] for name in times]
-        for row in sorted(found, key=lambda row: row["training"]["seconds"]) if len(found) > 1 else []:
-            cells = [with_skill(row, curve) for curve in curves]
-            rows.append([label_of(method, chosen_in(sitting)), f"{row['training']['seconds']:.0f} s", *cells])
-    return ["", "training", *map(short, curves)], rows
-
-
 def claim_rows(datasets: Datasets) -> tuple[list[str], list[list[str]]]:
     """Relative gains over FastSHAP in inclusion area, by data set, sitting and evaluator."""
     rows = []
@@ -479,14 +319,3 @@ def provenance_text(found: Mapping[str, Any]) -> str:
         f"`python benchmarks/inclusion.py`, {calls} call{'s' * (calls != 1)}, {where}, {found['seconds']:,.0f} s, "
         f"{when}; torch {torch}."
     )
-
-
-def with_skill(row: Mapping[str, Any], name: str) -> str:
-    """Area, and skill where it is known."""
-    known = row.get("skill", {}).get(name)
-    return f"{row['areas'][name][0]:.3f}" + (f" ({known:.2f})" if known is not None else "")
-
-
-def short(name: str) -> str:
-    """Name of a curve for a header."""
-    return name.replace("inclusion", "incl.").replace("exclusion", "excl.").replace("second ", "2nd ")
