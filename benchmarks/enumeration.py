@@ -205,10 +205,11 @@ def excess_and_error(
     """One point of the identity's picture per weighting that the explainer has learnt."""
     generator = torch.Generator().manual_seed(1)
     if isinstance(trained.objective, Kernel):
-        sample = trained.objective.sample(masked, x, SHARED_MASKS, generator, Shard())
+        plain = Kernel(fw.Shapley(), constraint="none")
+        sample = plain.sample(masked, x, SHARED_MASKS, generator, Shard())
         predicted = trained.explain(x).values
         truth = shift_to_total(exact[0].float(), predicted.sum(1))
-        losses = [Kernel(fw.Shapley(), constraint="none").loss(psi, sample) for psi in (predicted, truth)]
+        losses = [plain.loss(psi, sample) for psi in (predicted, truth)]
         per_loss = fw.Shapley().error_per_loss(16)
         return [point("kernel, Shapley", steps, losses, predicted - truth, per_loss)]
     points = []

@@ -163,6 +163,7 @@ def preliminary_text(datasets: Datasets) -> str:
         missing += [] if searched else [f"the UNet's own choice of a weighting is missing on {title}"]
         seeds = min(seeds_of(sittings, method) for method in (BASE, EVERY))
         missing += [f"{seeds} of {WANTED_SEEDS} seeds on {title}"] if seeds < WANTED_SEEDS else []
+    missing += ["the objective of UNet and encoder draws sizes better since"]
     return f"**Preliminary:** {'; '.join(missing)}." if missing else ""
 
 

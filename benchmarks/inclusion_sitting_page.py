@@ -35,6 +35,7 @@ def sitting_text(title: str, sitting: Sitting, *, again: bool) -> str:
     searched = [method for method in sitting["methods"] if is_searched(method)]
     if searched:
         parts += ["All weightings, a UNet for each:", table(*searched_rows(sitting, searched))]
+        parts += [failed_text(sitting, searched)]
     header, longer = longer_rows(sitting)
     if longer:
         parts += ["Does longer training help?", table(header, longer)]
@@ -112,6 +113,20 @@ def searched_rows(sitting: Sitting, searched: Sequence[str]) -> tuple[list[str],
         [name, f"{row['training']['seconds']:.0f} s", *(with_skill(row, curve) for curve in curves)]
         for name, row in sorted(found.items(), key=lambda item: emphasis(item[0]))
     ]
+
+
+def failed_text(sitting: Sitting, searched: Sequence[str]) -> str:
+    """Say which UNets are no better than chance, and whether the network for every weighting is."""
+    curve = f"inclusion, {EVALUATORS[0]}"
+    chance = sitting["methods"]["random"]["random"]["areas"][curve][0]
+    found = {weights: row for method in searched for weights, row in sitting["methods"][method].items()}
+    failed = [name for name, row in found.items() if row["areas"][curve][0] < chance]
+    if not failed:
+        return ""
+    others = sitting["methods"].get(EVERY, {})
+    better = all(others[name]["areas"][curve][0] > chance for name in failed) if others else False
+    spared = " The one network for every weighting, which learns from coalitions of all sizes, does not."
+    return f"UNets for {listed(failed)} stay below a random order.{spared * better}"
 
 
 def spread_text(sitting: Sitting) -> str:

@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fwshapley.games.masking import MaskedModel
@@ -32,6 +33,7 @@ not see a common shift; by such a shift, as FastSHAP; by a penalty in the loss; 
 
 BASIS = HatBasis()
 PILOT_INPUTS, PILOT_MASKS = 128, 16
+KNOTS = 13
 SMALLEST_LEVEL = 1e-12
 SMALLEST_T = 1e-4
 
@@ -46,6 +48,8 @@ class Sample(NamedTuple):
     """Probability of each player, for the multilinear objective."""
     ends: Float[Tensor, "batch 2 outputs"] | None = None
     """Worth of nobody and everyone, for a kernel objective that is not centred."""
+    importance: Float[Tensor, " batch"] | None = None
+    """What each input counts for, of one that is."""
 
 
 @runtime_checkable
@@ -169,8 +173,8 @@ class Kernel:
     It determines values up to a common shift, which the sum v(everyone) - v(nobody) fixes. With "normalise" it is
     FastSHAP's, of any weighting. By default all coalitions of an input have one size, and residuals are taken about
     their mean (about that of complementary pairs, where the law is symmetric). The minimiser stays, as coalitions of a
-    size differ in nothing but the players (docs/math.md, eq. 8a); but most of what makes the plain loss noisy, how a
-    game grows with size, is gone. Without it weightings that are not symmetric hardly learn in hundreds of players.
+    size differ in nothing but the players (docs/math.md, eq. 8a); but what makes the plain loss noisy, how a game grows
+    with size, is gone. Sizes are drawn the more often the further their residuals spread, and count for less.
 
     Attributes:
         weights: the semivalue to learn.
@@ -178,6 +182,7 @@ class Kernel:
         constraint: how the sum enters.
         unit: of the network's outputs.
         level: loss of the empty explanation, summed over outputs.
+        spread: deviation of the empty explanation's residuals at some sizes, from the smallest on.
     """
 
     weights: Semivalue
@@ -185,36 +190,38 @@ class Kernel:
     constraint: SumConstraint = "centre"
     unit: float = 1.0
     level: float = 1.0
+    spread: tuple[float, ...] | None = None
 
     maps = 1
 
     def calibrate(self, masked: MaskedModel, x: Float[Tensor, "rows ..."], generator: torch.Generator) -> Kernel:
-        """Measure the loss of the empty explanation on a few inputs."""
-        sample = self.sample(masked, x[:PILOT_INPUTS], PILOT_MASKS, generator, Shard())
-        psi = torch.zeros(len(sample.x), masked.n_players, sample.worth.shape[-1], device=x.device)
-        level = max(float(replace(self, level=1.0)._residual(psi, sample).mean()), SMALLEST_LEVEL)  # noqa: SLF001
-        return replace(self, level=level, unit=math.sqrt(level / masked.n_players / sample.worth.shape[-1]))
+        """Measure the loss of the empty explanation on a few inputs, and how it varies with size."""
+        _law(self, masked.n_players, x.device)  # or say that there is none
+        few = x[:PILOT_INPUTS]
+        spread = self._measure_spread(masked, few, generator) if self.constraint == "centre" else None
+        plain = replace(self, level=1.0, unit=1.0, spread=spread)
+        sample = plain.sample(masked, few, PILOT_MASKS, generator, Shard())
+        psi = torch.zeros(len(few), masked.n_players, sample.worth.shape[-1], device=x.device)
+        level = max(float(plain.loss(psi, sample).mean()), SMALLEST_LEVEL)
+        return replace(plain, level=level, unit=math.sqrt(level / masked.n_players / sample.worth.shape[-1]))
 
     def sample(
         self, masked: MaskedModel, x: Float[Tensor, "rows ..."], masks: int, generator: torch.Generator, shard: Shard
     ) -> Sample:
         """Draw coalitions by the size law, in complementary pairs where it is symmetric."""
-        law = _law(self, masked.n_players, generator.device)
-        paired = self._is_paired(masked.n_players, masks)
-        each = masks // 2 if paired else masks
+        n = masked.n_players
         if self.constraint == "centre":
-            places = draw_strata(len(x), generator).to(law.dtype)
-            steps = torch.searchsorted(law.cumsum(0), places).clamp(max=len(law) - 1)  # a sum may end below 1
-            sizes = 1 + steps.repeat_interleave(each)
-        else:
-            sizes = 1 + torch.multinomial(law, len(x) * each, replacement=True, generator=generator)
-        coalitions = draw_trusted_sizes(sizes, masked.n_players, generator)
-        if paired:
-            coalitions = torch.stack([coalitions, ~coalitions], 1).flatten(0, 1)
-        x, coalitions = shard.of(x), shard.of(coalitions.unflatten(0, (-1, masks)))
-        if self.constraint == "centre":
-            return Sample(x, coalitions, masked(x, coalitions))
-        ends = _ends(masked.n_players, x.device).expand(len(x), -1, -1)
+            cumulated, importance = _proposal(self, n, generator.device)
+            places = draw_strata(len(x), generator).to(cumulated.dtype)
+            steps = torch.searchsorted(cumulated, places).clamp(max=n - 2)  # a sum may end below 1
+            coalitions = self._draw(1 + steps.repeat_interleave(masks), n, masks, generator)
+            x, coalitions, counts = (shard.of(each) for each in (x, coalitions, importance[steps]))
+            return Sample(x, coalitions, masked(x, coalitions), importance=counts)
+        law = _law(self, n, generator.device)
+        sizes = 1 + torch.multinomial(law, len(x) * masks, replacement=True, generator=generator)
+        coalitions = self._draw(sizes, n, masks, generator)
+        x, coalitions = shard.of(x), shard.of(coalitions)
+        ends = _ends(n, x.device).expand(len(x), -1, -1)
         worth = masked(x, torch.cat([coalitions, ends], 1))
         return Sample(x, coalitions, worth[:, :-2], ends=worth[:, -2:])
 
@@ -240,8 +247,29 @@ class Kernel:
 
     def facts(self) -> dict[str, Any]:
         """Return everything about it, as JSON holds it."""
-        options = {name: getattr(self, name) for name in ("kernel", "constraint", "unit", "level")}
+        options = {name: getattr(self, name) for name in ("kernel", "constraint", "unit", "level", "spread")}
         return {"name": "kernel", "weights": self.weights.to_json(), **options}
+
+    def _measure_spread(self, masked: MaskedModel, x: Tensor, generator: torch.Generator) -> tuple[float, ...]:
+        """Deviation of the residuals of the empty explanation at the knots."""
+        spread = []
+        for size in _knots(masked.n_players):
+            sizes = torch.full((len(x) * PILOT_MASKS,), size, device=generator.device)
+            coalitions = self._draw(sizes, masked.n_players, PILOT_MASKS, generator)
+            worth = masked(x, coalitions)
+            psi = torch.zeros(len(x), masked.n_players, worth.shape[-1], device=x.device)
+            paired = self._is_paired(masked.n_players, PILOT_MASKS)
+            spread.append(math.sqrt(float(centred_loss(psi, worth, coalitions, paired=paired).mean())))
+        return tuple(spread)
+
+    def _draw(
+        self, sizes: Int[Tensor, " drawn"], n: int, masks: int, generator: torch.Generator
+    ) -> Bool[Tensor, "batch {masks} {n}"]:
+        """Coalitions of these sizes; in pairs, every second is the complement of the one before, whatever its size."""
+        if not self._is_paired(n, masks):
+            return draw_trusted_sizes(sizes, n, generator).unflatten(0, (-1, masks))
+        coalitions = draw_trusted_sizes(sizes[::2], n, generator)
+        return torch.stack([coalitions, ~coalitions], 1).flatten(0, 1).unflatten(0, (-1, masks))
 
     def _is_paired(self, n: int, masks: int) -> bool:
         """Whether coalitions come with their complements; two pairs are needed to tell them from their mean."""
@@ -249,8 +277,10 @@ class Kernel:
 
     def _residual(self, psi: Float[Tensor, "batch players outputs"], sample: Sample) -> Float[Tensor, " batch"]:
         if self.constraint == "centre":
+            assert sample.importance is not None  # noqa: S101 - of this objective's own making
             masks, n = sample.coalitions.shape[1:]
-            return centred_loss(psi, sample.worth, sample.coalitions, paired=self._is_paired(n, masks))
+            loss = centred_loss(psi, sample.worth, sample.coalitions, paired=self._is_paired(n, masks))
+            return sample.importance.to(loss.dtype) * loss
         assert sample.ends is not None  # noqa: S101 - of this objective's own making
         nobody, everyone = sample.ends.unbind(1)
         total = everyone - nobody
@@ -267,7 +297,8 @@ def objective_from_facts(facts: Mapping[str, Any]) -> Multilinear | Kernel:
     """Return the objective whose `facts` were saved."""
     options = {name: value for name, value in facts.items() if name != "name"}
     if facts["name"] == "kernel":
-        return Kernel(**options | {"weights": Semivalue.from_json(facts["weights"])})
+        spread = None if facts["spread"] is None else tuple(facts["spread"])
+        return Kernel(**options | {"weights": Semivalue.from_json(facts["weights"]), "spread": spread})
     lists = {name: None if facts[name] is None else tuple(facts[name]) for name in ("level", "unit")}
     return Multilinear(**options | {"basis": HatBasis(**facts["basis"])} | lists)
 
@@ -362,6 +393,34 @@ def _law(objective: Kernel, n: int, device: torch.device) -> Float[Tensor, " siz
     if n == 1:
         raise ValueError("one player gets all of v(everyone) - v(nobody): there is nothing to learn by a kernel")
     return objective.weights.size_law(n, objective.kernel).to(device)
+
+
+@lru_cache(maxsize=64)
+def _proposal(
+    objective: Kernel, n: int, device: torch.device
+) -> tuple[Float[Tensor, " sizes"], Float[Tensor, " sizes"]]:
+    """How often sizes up to each are drawn, and what each counts for so that the law is kept.
+
+    The gradient of a size is as noisy as its residuals spread, times sqrt(s (n - s)) / n. Drawn in proportion to that
+    a size adds the least noise. Half are drawn by the law itself, so that none counts for more than twice as much.
+    """
+    law = _law(objective, n, torch.device("cpu")).double()
+    sizes = torch.arange(1, n, dtype=torch.float64)
+    noise = torch.ones_like(law)
+    if objective.spread is not None:
+        places = torch.tensor(_knots(n), dtype=torch.float64)
+        spread = np.interp(torch.logit(sizes / n), torch.logit(places / n), objective.spread)
+        noise = torch.from_numpy(spread) * (sizes * (n - sizes)).sqrt()
+    mean = (law * noise).sum()
+    share = (1 + noise / mean) / 2 if mean > 0 else torch.ones_like(law)
+    return (law * share).cumsum(0).to(device), (1 / share).to(device)
+
+
+@lru_cache(maxsize=64)
+def _knots(n: int) -> tuple[int, ...]:
+    """Sizes at which spread is measured, denser towards both ends."""
+    edge = math.log(max(n - 1, 1))
+    return tuple((n * torch.linspace(-edge, edge, KNOTS).sigmoid()).round().int().unique().tolist())
 
 
 @lru_cache(maxsize=64)
