@@ -133,7 +133,7 @@ class Study:
             return kept
         found, seconds = timed(make)
         about = {"dataset": self.name, "sitting": self.setting.sitting, "method": method, "seed": seed}
-        keep_piece(path, {**about, **found, "seconds": seconds})
+        keep_piece(path, {**about, **found, "seconds": seconds}, self.arguments.device)
         print(f"{self.name}: {method}, seed {seed}: {seconds:.0f} s", *told(found), flush=True)
         return found
 
@@ -335,7 +335,8 @@ def training_of(explainer: fw.FeatureExplainer) -> dict[str, Any]:
     """Return how an explainer was trained."""
     history = explainer.histories["explainer"]
     training = {"steps": history.steps, "seconds": history.seconds, "stopped": history.stopped}
-    return training | {"loss": min(loss for _, loss in history.validation)}
+    by_spread = getattr(explainer.objective, "spread", None) is not None
+    return training | {"loss": min(loss for _, loss in history.validation), "by spread": by_spread}
 
 
 def judge_simple(study: Study) -> None:

@@ -59,6 +59,7 @@ def gather(folder: Path) -> dict[str, Any]:
         "torch": sorted({piece["versions"]["torch"] for piece in pieces}),
         "dates": sorted({piece["date"] for piece in pieces}),
         "commands": sorted({piece["command"] for piece in pieces}),
+        "codes": sorted({piece["code"] for piece in pieces if "code" in piece}),
     }
 
 

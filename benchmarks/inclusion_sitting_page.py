@@ -78,6 +78,8 @@ def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
         own = method == BASE or "over base" not in row
         gains = ["" if own else percent(row["over base"][name].get("relative")) for name in (curves[0], curves[2])]
         few = f" ({row['images']} images)" if method in {KERNEL_SHAP, LONG_RUN} else ""
+        seeds = len(row["by seed"].get(curves[0], []))
+        few += f" ({seeds} seeds)" if seeds > 1 else ""
         rows.append([label + few, seconds, *areas, *gains])
     header = ["", "training", *map(short, curves), *(f"{short(name)}" for name in quarters)]
     return [*header, *(f"gain over {BASE}, {short(name)}" for name in (curves[0], curves[2]))], rows
@@ -110,14 +112,22 @@ def searched_rows(sitting: Sitting, searched: Sequence[str]) -> tuple[list[str],
     curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
     found = {weights: row for method in searched for weights, row in sitting["methods"][method].items()}
     return ["weighting", "training", *map(short, curves)], [
-        [name, f"{row['training']['seconds']:.0f} s", *(with_skill(row, curve) for curve in curves)]
+        [name, training_text(row["training"]), *(with_skill(row, curve) for curve in curves)]
         for name, row in sorted(found.items(), key=lambda item: emphasis(item[0]))
     ]
+
+
+def training_text(training: Mapping[str, Any]) -> str:
+    """Say how long a network was trained, and whether it was stopped before its time."""
+    why = "" if training["stopped"] == "budget" else f", stopped: {training['stopped']}"
+    return f"{training['seconds']:.0f} s{why}"
 
 
 def failed_text(sitting: Sitting, searched: Sequence[str]) -> str:
     """Say which UNets are no better than chance, and whether the network for every weighting is."""
     curve = f"inclusion, {EVALUATORS[0]}"
+    if "random" not in sitting["methods"]:
+        return ""
     chance = sitting["methods"]["random"]["random"]["areas"][curve][0]
     found = {weights: row for method in searched for weights, row in sitting["methods"][method].items()}
     failed = [name for name, row in found.items() if row["areas"][curve][0] < chance]
@@ -125,8 +135,8 @@ def failed_text(sitting: Sitting, searched: Sequence[str]) -> str:
         return ""
     others = sitting["methods"].get(EVERY, {})
     better = all(others[name]["areas"][curve][0] > chance for name in failed) if others else False
-    spared = " The one network for every weighting, which learns from coalitions of all sizes, does not."
-    return f"UNets for {listed(failed)} stay below a random order.{spared * better}"
+    spared = "; the one network for every weighting does not"
+    return f"UNets for {listed(failed)} stay below a random order{spared * better}."
 
 
 def spread_text(sitting: Sitting) -> str:
@@ -168,7 +178,10 @@ def factors_text(sitting: Sitting) -> str:
         parts.append(
             f"by the {evaluator}, the encoder adds {network:+.3f} to the inclusion area, the weighting {weighting:+.3f}"
         )
-    return f"Network or weighting? Of the two by two with the same objective, on average: {'; '.join(parts)}."
+    return (
+        "Network or weighting? Of the two by two with the same objective, on average, one seed each: "
+        f"{'; '.join(parts)}."
+    )
 
 
 def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:

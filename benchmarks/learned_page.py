@@ -180,11 +180,13 @@ def payoff_text(model: str, study: Mapping[str, Any]) -> str:
     for method in ("least squares", "tmc"):
         enough = [int(fits) for fits, row in study[method].items() if row["spearman"][0] >= reached]
         parts.append(f"{min(enough):,}" if enough else f"more than {max(map(int, study[method])):,}")
+    found = [study["simpler models"]["auroc"][0], *(study["learned"][str(fits)]["auroc"][0] for fits in (fewest, most))]
     return (
         f"{model.capitalize()}: the simpler models alone, no fit at all, have {guess:.3f}, to which {fewest} fits add "
         f"{reached - guess:+.3f} and {most:,} add {added:+.3f} (the long run's reliability is "
         f"{study['reference']['reliability'][0]:.2f}). So from {fewest} fits on, values rank as well as {parts[0]} "
-        f"fits of least squares and {parts[1]} of TMC-Shapley."
+        f"fits of least squares and {parts[1]} of TMC-Shapley. Wrong labels are found with an AUROC of {found[0]:.3f} "
+        f"by the simpler models, {found[1]:.3f} after {fewest} fits and {found[2]:.3f} after {most:,}."
     )
 
 

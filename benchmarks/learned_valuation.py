@@ -135,7 +135,7 @@ def run(job: tuple[str, int], arguments: argparse.Namespace) -> None:
     print("begun:", part, seed, flush=True)
     do = partial(compare, part) if part in SIZES else OTHERS[part]
     found, seconds = timed(partial(do, seed, arguments))
-    keep_piece(path, {"found": found, "seconds": seconds})
+    keep_piece(path, {"found": found, "seconds": seconds}, "cpu" if part in MODELS else arguments.device)
     print("done:", part, seed, f"{seconds:.0f} s", flush=True)
 
 

@@ -209,6 +209,7 @@ def run(jobs: Sequence[Job], arguments: argparse.Namespace) -> None:
         keep_piece(
             arguments.work / f"{job.name}.json",
             {"found": found, "accuracy": float(few.accuracy), "seconds": seconds, "settings": settings_of(arguments)},
+            arguments.device if job.part in NEED_ALL else "cpu",
         )
         for method, row in found.items():
             if "failed" in row:
@@ -262,6 +263,7 @@ def exact(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
     del job
     found: Found = {}
     everything = len(points.y_reference)
+    neighbours(points, min(REFERENCES), WEIGHTS[:1], "soft", arguments.device)  # to get going: the first call is slow
     for references in (*REFERENCES, everything, 0):
         weights = WEIGHTS if references == USUAL else FEW_WEIGHTS
         values, seconds = neighbours(points, references, weights, "soft", arguments.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping
@@ -10,17 +11,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import fwshapley
 from fwshapley.files import written_whole
 from record import command_line, machine
 
 PACKAGES = ("torch", "scikit-learn")
 
 
-def keep_piece(path: Path, piece: Mapping[str, Any]) -> None:
+def keep_piece(path: Path, piece: Mapping[str, Any], device: str) -> None:
     """Write what was found, whole or not at all, with where, when and how that was."""
     versions = {"python": platform.python_version()} | {each: version(each) for each in PACKAGES}
     how = {"command": command_line(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "versions": versions}
-    text = json.dumps({**piece, "machine": machine(), **how}, allow_nan=False)
+    where = {"machine": machine(), "device": device, "code": fingerprint()}
+    text = json.dumps({**piece, **where, **how}, allow_nan=False)
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -33,11 +36,17 @@ def read_piece(path: Path) -> dict[str, Any] | None:
     return piece
 
 
+def fingerprint() -> str:
+    """Of the package's code, so that pieces made by different code can be told apart."""
+    files = sorted(Path(fwshapley.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:8]
+
+
 def origin(piece: Mapping[str, Any]) -> str:
     """Where and with what a piece was made, in words; early ones do not know their versions."""
     where = piece["machine"]
-    used_gpu = where["gpu"] and "--device cpu" not in piece.get("command", "")
-    name = where["gpu"] if used_gpu else f"{where['cores']} cores of {where['processor']}"
+    on_cpu = piece["device"] == "cpu" if "device" in piece else "--device cpu" in piece.get("command", "")
+    name = f"{where['cores']} cores of {where['processor']}" if on_cpu or not where["gpu"] else where["gpu"]
     versions = ", ".join(f"{package} {number}" for package, number in piece.get("versions", {}).items())
     return f"{name}; {versions}" if versions else name
 

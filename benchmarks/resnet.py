@@ -304,7 +304,7 @@ def prepare(data: Path | None, device: torch.device, work: Path, name: Name = "c
 
 
 def save_halved(module: nn.Module, path: Path) -> None:
-    """Save a network with weights in bf16, in which it is run anyway, so that it travels between machines."""
+    """Save a network with weights in bf16, so that it travels between machines; so rounded, it is what is explained."""
     weights = {
         name: each.bfloat16().contiguous() if each.is_floating_point() and each.ndim > 1 else each
         for name, each in module.state_dict().items()

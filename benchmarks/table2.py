@@ -139,7 +139,9 @@ def run(part: str, arguments: argparse.Namespace) -> None:
     sizes = {"points": len(points.x), "references": len(points.x_reference)}
     rows = [sizes | {"extrapolated": ""} | row for row in rows]
     source = "made up" if arguments.smoke else f"ResNet-18 on {arguments.data.name}"
-    keep_piece(arguments.work / f"{part}.json", {"rows": rows, "seconds": seconds, "features": source})
+    keep_piece(
+        arguments.work / f"{part}.json", {"rows": rows, "seconds": seconds, "features": source}, arguments.device
+    )
     for row in rows:
         print(f"{row['method']}: {row['seconds']:.3g} s{', extrapolated' * bool(row['extrapolated'])}", flush=True)
 

@@ -443,11 +443,16 @@ def test_augmentation_and_compilation_reach_training(monkeypatch: pytest.MonkeyP
     assert len(compiled) == 2  # the surrogate that is asked, and the network
 
 
-def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path) -> None:
-    first = fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
-    again = fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path, resume=True)
+@pytest.mark.parametrize("options", [{}, {"objective": "kernel", "weights": BETA}], ids=["multilinear", "kernel"])
+def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
+    first = fit(fw.FeatureExplainer(seeded(TableModel), **options), checkpoints=tmp_path)
+    again = fit(fw.FeatureExplainer(seeded(TableModel), **options), checkpoints=tmp_path, resume=True)
     assert torch.equal(first.explain(X_TEST).values, again.explain(X_TEST).values)
     assert again.histories == first.histories
+
+
+def test_a_fit_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
+    fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
     with pytest.raises(ValueError, match=r"is the checkpoint of another run: seed, .*differ"):
         fit(fw.FeatureExplainer(seeded(TableModel), seed=1), checkpoints=tmp_path, resume=True)
     with pytest.raises(ValueError, match="is the checkpoint of another run: batch_size differ"):

@@ -284,6 +284,22 @@ def test_excess_of_the_centred_loss_is_squared_error_on_average(
     assert abs(float(excess.mean()) - error) < 4 * float(excess.std()) / len(x) ** 0.5
 
 
+@pytest.mark.parametrize("weights", [fw.LeaveOneOut(), fw.Cardinality([0.0, 1.0, 0.0, 0.0, 0.0, 0.0])], ids=str)
+def test_no_size_without_mass_is_drawn(weights: fw.Semivalue) -> None:
+    objective = Kernel(weights).calibrate(MASKED, torch.ones(20, 1), make_generator(0))
+    sample = objective.sample(MASKED, torch.ones(3000, 1), 4, make_generator(1), Shard())
+    possible = weights.size_law(N).nonzero().flatten() + 1
+    assert bool(torch.isin(sample.coalitions.sum(2), possible).all())
+
+
+def test_a_constant_game_is_sampled_by_the_law() -> None:
+    objective = Kernel(fw.Beta(alpha=4, beta=1)).calibrate(constant_worth(2.0), torch.ones(20, 1), make_generator(0))
+    sample = objective.sample(constant_worth(2.0), torch.ones(20, 1), 4, make_generator(1), Shard())
+    assert sample.importance is not None
+    assert bool((sample.importance == 1).all())
+    assert bool(objective.loss(torch.zeros(20, N, OUTPUTS), sample).isfinite().all())
+
+
 def test_the_centred_loss_is_less_noisy_where_worth_grows_with_size() -> None:
     class Growing(nn.Module):
         def forward(self, x: Tensor, coalitions: Tensor) -> Tensor:

@@ -38,11 +38,13 @@ def test_commands_name_files_without_their_folders(recorded: str, shown: str) ->
 def test_a_piece_knows_where_it_was_made(tmp_path: Path) -> None:
     path = tmp_path / "pieces" / "digits, 0.json"
     assert read_piece(path) is None
-    keep_piece(path, {"found": 1})
+    keep_piece(path, {"found": 1}, "cpu")
     piece = read_piece(path)
     assert piece is not None
-    assert {"found", "machine", "command", "date", "versions"} == piece.keys()
+    assert {"found", "machine", "device", "code", "command", "date", "versions"} == piece.keys()
     assert "torch " in origin(piece)
+    assert " cores of " in origin(piece | {"machine": piece["machine"] | GPU})
+    assert origin(piece | {"machine": GPU, "device": "cuda"}).startswith(str(GPU["gpu"]))
 
 
 def test_parts_name_all_machines_they_were_made_on_even_of_early_pieces() -> None:

@@ -22,7 +22,7 @@ from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.encoder import ImageNetwork
 from fwshapley.networks.mlp import ColumnKinds, TableNetwork
 from fwshapley.networks.unet import UNet
-from fwshapley.objective import Objective
+from fwshapley.objective import Objective, Sample
 from fwshapley.players import Players
 from fwshapley.results import Attribution
 from fwshapley.storage import digest
@@ -280,7 +280,7 @@ def fit_network(
     if plan.recipe.compiled:
         asked = replace(asked, surrogate=cast("nn.Module", torch.compile(masked.surrogate)))
     fixed = torch.Generator(masked.device).manual_seed(seed)
-    calibrated = ("level", "unit")  # measured, so perhaps not the same to the last bit
+    calibrated = ("level", "unit", "spread")  # measured, so perhaps not the same to the last bit
     learnt = {name: value for name, value in objective.facts().items() if name not in calibrated}
     identity = {"masks": plan.masks, "output": masked.output, "objective": learnt} | plan.identify(
         x=x, x_valid=x_valid, surrogate=masked.surrogate, network=network
@@ -290,11 +290,15 @@ def fit_network(
     def loss(module: nn.Module, batch: Batch) -> Tensor:
         inputs = take(x, batch, plan.augment)
         sample = objective.sample(asked, inputs, plan.masks, batch.generator, batch.shard)
-        return objective.loss(module(sample.x).float(), sample).mean()
+        return precise_loss(module(sample.x), sample)
 
     def validate(module: nn.Module) -> float:
-        out = torch.cat([module(part).float() for part in in_chunks(shared.x)])
-        return float(objective.loss(out, shared).mean())
+        out = torch.cat([module(part) for part in in_chunks(shared.x)])
+        return float(precise_loss(out, shared))
+
+    def precise_loss(out: Tensor, sample: Sample) -> Tensor:
+        with torch.autocast(out.device.type, enabled=False):  # sums over players would be rounded
+            return objective.loss(out.float(), sample).mean()
 
     return train(
         network,

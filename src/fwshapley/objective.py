@@ -33,7 +33,7 @@ not see a common shift; by such a shift, as FastSHAP; by a penalty in the loss; 
 
 BASIS = HatBasis()
 PILOT_INPUTS, PILOT_MASKS = 128, 16
-KNOTS = 13
+KNOTS, SPREAD_INPUTS, SPREAD_MASKS = 11, 64, 8
 SMALLEST_LEVEL = 1e-12
 SMALLEST_T = 1e-4
 
@@ -49,7 +49,7 @@ class Sample(NamedTuple):
     ends: Float[Tensor, "batch 2 outputs"] | None = None
     """Worth of nobody and everyone, for a kernel objective that is not centred."""
     importance: Float[Tensor, " batch"] | None = None
-    """What each input counts for, of one that is."""
+    """What each input counts for, as its coalitions' size is drawn more or less often than by the law."""
 
 
 @runtime_checkable
@@ -171,10 +171,10 @@ class Kernel:
     """One weighting: the paper's weighted least squares under its size law, with an exact kernel.
 
     It determines values up to a common shift, which the sum v(everyone) - v(nobody) fixes. With "normalise" it is
-    FastSHAP's, of any weighting. By default all coalitions of an input have one size, and residuals are taken about
-    their mean (about that of complementary pairs, where the law is symmetric). The minimiser stays, as coalitions of a
-    size differ in nothing but the players (docs/math.md, eq. 8a); but what makes the plain loss noisy, how a game grows
-    with size, is gone. Sizes are drawn the more often the further their residuals spread, and count for less.
+    FastSHAP's, of any weighting. By default the coalitions of an input have one size (where the law is symmetric, they
+    or their complements), and residuals are taken about their mean. The minimiser stays, as coalitions of a size differ
+    in nothing but the players (docs/math.md, eq. 8a); but what makes the plain loss noisy, how a game grows with size,
+    is gone. Sizes are drawn the more often the further their residuals spread, and count for less.
 
     Attributes:
         weights: the semivalue to learn.
@@ -198,7 +198,7 @@ class Kernel:
         """Measure the loss of the empty explanation on a few inputs, and how it varies with size."""
         _law(self, masked.n_players, x.device)  # or say that there is none
         few = x[:PILOT_INPUTS]
-        spread = self._measure_spread(masked, few, generator) if self.constraint == "centre" else None
+        spread = self._measure_spread(masked, few[:SPREAD_INPUTS], generator) if self.constraint == "centre" else None
         plain = replace(self, level=1.0, unit=1.0, spread=spread)
         sample = plain.sample(masked, few, PILOT_MASKS, generator, Shard())
         psi = torch.zeros(len(few), masked.n_players, sample.worth.shape[-1], device=x.device)
@@ -208,12 +208,12 @@ class Kernel:
     def sample(
         self, masked: MaskedModel, x: Float[Tensor, "rows ..."], masks: int, generator: torch.Generator, shard: Shard
     ) -> Sample:
-        """Draw coalitions by the size law, in complementary pairs where it is symmetric."""
+        """Draw coalitions by the size law, or so that its means are kept; in complementary pairs if it is symmetric."""
         n = masked.n_players
         if self.constraint == "centre":
             cumulated, importance = _proposal(self, n, generator.device)
-            places = draw_strata(len(x), generator).to(cumulated.dtype)
-            steps = torch.searchsorted(cumulated, places).clamp(max=n - 2)  # a sum may end below 1
+            places = draw_strata(len(x), generator, torch.float64)
+            steps = torch.searchsorted(cumulated, places, right=True).clamp(max=n - 2)
             coalitions = self._draw(1 + steps.repeat_interleave(masks), n, masks, generator)
             x, coalitions, counts = (shard.of(each) for each in (x, coalitions, importance[steps]))
             return Sample(x, coalitions, masked(x, coalitions), importance=counts)
@@ -252,15 +252,19 @@ class Kernel:
 
     def _measure_spread(self, masked: MaskedModel, x: Tensor, generator: torch.Generator) -> tuple[float, ...]:
         """Deviation of the residuals of the empty explanation at the knots."""
-        spread = []
-        for size in _knots(masked.n_players):
-            sizes = torch.full((len(x) * PILOT_MASKS,), size, device=generator.device)
-            coalitions = self._draw(sizes, masked.n_players, PILOT_MASKS, generator)
-            worth = masked(x, coalitions)
-            psi = torch.zeros(len(x), masked.n_players, worth.shape[-1], device=x.device)
-            paired = self._is_paired(masked.n_players, PILOT_MASKS)
-            spread.append(math.sqrt(float(centred_loss(psi, worth, coalitions, paired=paired).mean())))
-        return tuple(spread)
+        n, paired = masked.n_players, self._is_paired(masked.n_players, SPREAD_MASKS)
+        found: dict[int, float] = {}
+        for size in _knots(n):
+            mirrored = n - size if paired else size  # pairs of one size are those of the other
+            if mirrored not in found:
+                sizes = torch.full((len(x) * SPREAD_MASKS,), size, device=generator.device)
+                coalitions = self._draw(sizes, n, SPREAD_MASKS, generator)
+                worth = masked(x, coalitions)
+                psi = torch.zeros(len(x), n, worth.shape[-1], device=x.device)
+                found[size] = math.sqrt(float(centred_loss(psi, worth, coalitions, paired=paired).mean()))
+            else:
+                found[size] = found[mirrored]
+        return tuple(found.values())
 
     def _draw(
         self, sizes: Int[Tensor, " drawn"], n: int, masks: int, generator: torch.Generator
@@ -297,16 +301,18 @@ def objective_from_facts(facts: Mapping[str, Any]) -> Multilinear | Kernel:
     """Return the objective whose `facts` were saved."""
     options = {name: value for name, value in facts.items() if name != "name"}
     if facts["name"] == "kernel":
-        spread = None if facts["spread"] is None else tuple(facts["spread"])
+        spread = None if facts.get("spread") is None else tuple(facts["spread"])
         return Kernel(**options | {"weights": Semivalue.from_json(facts["weights"]), "spread": spread})
     lists = {name: None if facts[name] is None else tuple(facts[name]) for name in ("level", "unit")}
     return Multilinear(**options | {"basis": HatBasis(**facts["basis"])} | lists)
 
 
-def draw_strata(count: int, generator: torch.Generator) -> Float[Tensor, " {count}"]:
+def draw_strata(
+    count: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, " {count}"]:
     """Uniform numbers in (0, 1), one in each of `count` equal parts, in random order."""
     strata = torch.randperm(count, generator=generator, device=generator.device)
-    return (strata + torch.rand(count, generator=generator, device=generator.device)) / count
+    return (strata + torch.rand(count, generator=generator, device=generator.device, dtype=dtype)) / count
 
 
 def draw_t(count: int, generator: torch.Generator) -> Float[Tensor, " {count}"]:
@@ -404,7 +410,7 @@ def _proposal(
     The gradient of a size is as noisy as its residuals spread, times sqrt(s (n - s)) / n. Drawn in proportion to that
     a size adds the least noise. Half are drawn by the law itself, so that none counts for more than twice as much.
     """
-    law = _law(objective, n, torch.device("cpu")).double()
+    law = _law(objective, n, torch.device("cpu"))
     sizes = torch.arange(1, n, dtype=torch.float64)
     noise = torch.ones_like(law)
     if objective.spread is not None:
@@ -413,10 +419,10 @@ def _proposal(
         noise = torch.from_numpy(spread) * (sizes * (n - sizes)).sqrt()
     mean = (law * noise).sum()
     share = (1 + noise / mean) / 2 if mean > 0 else torch.ones_like(law)
-    return (law * share).cumsum(0).to(device), (1 / share).to(device)
+    cumulated = (law * share).cumsum(0)
+    return (cumulated / cumulated[-1]).to(device), (1 / share).to(device)
 
 
-@lru_cache(maxsize=64)
 def _knots(n: int) -> tuple[int, ...]:
     """Sizes at which spread is measured, denser towards both ends."""
     edge = math.log(max(n - 1, 1))

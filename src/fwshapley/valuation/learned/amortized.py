@@ -137,7 +137,8 @@ class AmortizedValuator(Valuator):
         )  # fmt: skip
         _warn_of_what_cannot_be_learnt(setting)
         units = self._column_units(setting)
-        setting = setting._replace(places=in_units(setting.places, units))
+        if units is not None:
+            setting = setting._replace(places=in_units(setting.places, units))
         plan = replace(plan, identity=self._identity(setting))
         taught, learned = self._learn(setting, plan, (x, y, reference))
         self.network_, self.history_ = learned.network, learned.history
@@ -152,7 +153,8 @@ class AmortizedValuator(Valuator):
             references=len(setting.other_labels) - setting.held_out,
             provenance=self._provenance(setting, learned),
         )
-        self.centre_, self.units_ = torch.from_numpy(setting.places.centre), torch.from_numpy(units)
+        self.centre_ = torch.from_numpy(setting.places.centre)
+        self.units_ = torch.ones_like(self.centre_) if units is None else torch.from_numpy(units)
         labels = torch.from_numpy(setting.labels)
         own = self._at_nodes(_placed(setting), labels)
         self.error_, self.likeness_ = self._judge(taught, learned.held_out, own, labels)
@@ -221,7 +223,8 @@ class AmortizedValuator(Valuator):
             network = PointNetwork(blank, landmarks, labels, state["centre"], state["spread"])
         network.load_state_dict(state)
         made.network_, made.known_ = network.to(choose_device(device)).eval(), known
-        made.centre_, made.units_ = tensors["centre"], tensors["units"]
+        made.centre_ = tensors["centre"]
+        made.units_ = tensors.get("units", torch.ones_like(made.centre_))
         made.history_ = History.from_facts(facts["history"])
         made.likeness_ = None if facts["likeness"] is None else Likeness(**facts["likeness"])
         made.error_ = tensors.get("error")
@@ -292,8 +295,8 @@ class AmortizedValuator(Valuator):
             checkpoint=checkpoint, resume=plan.resume, device=str(plan.device), progress=plan.progress,
         )  # fmt: skip
 
-    def _column_units(self, setting: Setting) -> NDArray[np.float64]:
-        """Units that columns are looked at in.
+    def _column_units(self, setting: Setting) -> NDArray[np.float64] | None:
+        """Units that columns are looked at in, if not as they were given.
 
         Nearest neighbours are the game itself, so that distances are as they were given. Beside a model that is
         retrained they are but a help, and no column should drown the others: each is divided by its range. Deviations
@@ -301,7 +304,7 @@ class AmortizedValuator(Valuator):
         """
         if isinstance(self.utility, RetrainingUtility) and self.metric == "euclidean":
             return column_ranges(setting.places)
-        return np.ones(setting.columns)
+        return None
 
     def _place(self, x: Array) -> Float[Tensor, "points columns"]:
         """Points as the network takes them; those on a GPU stay there."""

@@ -80,7 +80,8 @@ def steady(
     """Draw values that are known by chance towards their line on those known exactly, as far as chance may explain.
 
     Those of which nothing is known, their error infinite, are on the line. They count as 0 for it and for chance, as
-    all others count for more than they are. Returns the errors that are left, too.
+    all others count for more than they are. Returns the errors that are left, too: never none, since how much chance
+    explains is itself known to a share of sqrt(2 / numbers) only.
     """
     seen = stderr.isfinite()
     known = torch.cat([near, torch.ones_like(near[..., :1])], 2).flatten(0, 1)
@@ -88,7 +89,8 @@ def steady(
     beside = values - line
     spread, chance = beside.square().mean(), stderr.where(seen, 0.0).square().mean()
     kept = (1 - chance / spread).clamp(min=0) if spread > 0 else spread
-    return line + kept * beside * seen, (kept * torch.where(seen, chance, spread)).sqrt()
+    doubt = (2 / values.numel()) ** 0.5
+    return line + kept * beside * seen, (kept.clamp(min=doubt) * torch.where(seen, chance, spread)).sqrt()
 
 
 def _worth_to_neighbours(setting: Setting, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, " coalitions"]:
