@@ -53,6 +53,14 @@ def draw_trusted_bernoulli(
     return torch.rand(*t.shape, n, generator=generator, device=t.device) < t[..., None]
 
 
+def draw_strata(
+    count: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, " {count}"]:
+    """Uniform numbers in (0, 1), one in each of `count` equal parts, in random order."""
+    strata = torch.randperm(count, generator=generator, device=generator.device)
+    return (strata + torch.rand(count, generator=generator, device=generator.device, dtype=dtype)) / count
+
+
 def draw_of_sizes(sizes: Array, n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
     """One uniformly random coalition of each given size."""
     sizes = torch.as_tensor(sizes, device=generator.device)
