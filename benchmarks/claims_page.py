@@ -9,7 +9,7 @@ from typing import Any
 from inclusion_page import CLAIM, gain_of, papers_gain, preliminary_text, verdict_on
 from inclusion_results import CHOSEN, EVALUATORS, EVERY
 from noisy_labels import TITLES, USUAL, reference_name
-from noisy_page import CLOSE, EXACT, of_paper
+from noisy_page import CLOSE, EXACT, LEARNT, of_paper
 from page_text import duration, listed
 from resnet import DATASETS
 
@@ -20,9 +20,6 @@ Line = tuple[str, str]
 ITS = "a UNet like its own, by our objective,"
 UNKNOWN: Line = ("", "not measured yet")
 TIMES_FASTER = 14
-LEARNT = 0.5
-"""Rank correlation with exact values below which a network has not learnt what it was to learn."""
-
 UNDECIDED = ("not measured", "not decided", "undecided", "preliminary")
 VERDICTS = {True: "yes", False: "no"}
 

@@ -9,6 +9,9 @@ from learned_valuation import FITS, METHODS, WEIGHTS
 from page_text import listed, spread, table
 from provenance import joined_provenance
 
+CLOSE = 0.01
+"""Difference of correlations that is none."""
+
 PAGE = """## Learned data values
 
 A tenth of the labels became y + 1. Spearman correlation of learned with exact values of the same utility (K = {k}),
@@ -180,13 +183,16 @@ def payoff_text(model: str, study: Mapping[str, Any]) -> str:
     for method in ("least squares", "tmc"):
         enough = [int(fits) for fits, row in study[method].items() if row["spearman"][0] >= reached]
         parts.append(f"{min(enough):,}" if enough else f"more than {max(map(int, study[method])):,}")
+    without = guess >= reached - CLOSE
     found = [study["simpler models"]["auroc"][0], *(study["learned"][str(fits)]["auroc"][0] for fits in (fewest, most))]
     return (
         f"{model.capitalize()}: the simpler models alone, no fit at all, have {guess:.3f}, to which {fewest} fits add "
         f"{reached - guess:+.3f} and {most:,} add {added:+.3f} (the long run's reliability is "
-        f"{study['reference']['reliability'][0]:.2f}). So from {fewest} fits on, values rank as well as {parts[0]} "
-        f"fits of least squares and {parts[1]} of TMC-Shapley. Wrong labels are found with an AUROC of {found[0]:.3f} "
-        f"by the simpler models, {found[1]:.3f} after {fewest} fits and {found[2]:.3f} after {most:,}."
+        f"{study['reference']['reliability'][0]:.2f}). So with {'no fit or ' * without}{fewest} fits values rank as "
+        f"well as with {parts[0]} fits of least squares and {parts[1]} of TMC-Shapley. Wrong labels are found with an "
+        f"AUROC of {found[0]:.3f} by the simpler models, {found[1]:.3f} after {fewest} fits, {found[2]:.3f} after "
+        f"{most:,}, and {study['reference']['auroc'][0]:.3f} by the long run: the model's own values are not the best "
+        "to find them by."
     )
 
 

@@ -61,6 +61,9 @@ EXACT = "KNN-Shapley"
 CLOSE = 0.01
 """Difference of AUROCs that is called none."""
 
+LEARNT = 0.5
+"""Rank correlation with exact values below which a network has not learnt what it was to learn."""
+
 
 def noisy_section(noisy: Mapping[str, Any] | None, times: Mapping[str, Any] | None) -> str:
     """Both sections, from what was recorded; nothing of what was not."""
@@ -210,6 +213,8 @@ def accurate_text(tables: Mapping[str, Any]) -> str:
                 own = (
                     f"; exact values of its own utility, the vote: {vote['auroc'][0]:.3f}" if way == "published" else ""
                 )
+                if learned.get("spearman", [0.0])[0] <= LEARNT:
+                    own += " (it has learnt too little for a verdict)"
                 parts.append(
                     f"on {TITLES[dataset]} the {way} network, {learned['auroc'][0]:.3f}, is {verdict} beside exact "
                     f"Shapley values, {exact['auroc'][0]:.3f}{own}"

@@ -26,8 +26,10 @@ from fwshapley.games.neighbours import Utility
 from fwshapley.training import Batch, Loss, Shard, schedule
 from fwshapley.valuation import Likeness
 from fwshapley.valuation.learned import grid
+from fwshapley.valuation.learned.amortized import LEAST_RESEMBLANCE
 from fwshapley.valuation.learned.games import NeighbourGames
 from fwshapley.valuation.learned.lessons import BatchKernel, Lesson, Multilinear
+from fwshapley.valuation.learned.process import Process
 from fwshapley.valuation.learned.published import batch_law
 from fwshapley.valuation.learned.teachers import teach_neighbours
 from fwshapley.valuation.setting import check_setting
@@ -270,12 +272,24 @@ def test_few_fits_teach_what_a_model_makes_of_points(tmp_path: Path) -> None:
     new, labels = blobs(30, 3)
     assert valuator.value(new, labels).values.mean() > valuator.value(new, (labels + 1) % 3).values.mean()
     assert bool((valuator.result_.stderr > 0).all())
+    assert valuator.resemblance_ is not None
+    assert valuator.resemblance_ > LEAST_RESEMBLANCE
     assert (tmp_path / "run-fits.safetensors").exists()
     resumed = fw.AmortizedValuator(**given, progress=False, checkpoint=checkpoint, resume=True)
     again = resumed.fit(x, flipped, reference=REFERENCE).values_
     torch.testing.assert_close(again, valuator.values_, rtol=1e-9, atol=1e-12)  # BLAS rounds by where memory lies
     with pytest.raises(ValueError, match="was taught Shapley alone"):
         valuator.value(new, labels, fw.Banzhaf())
+
+
+def test_a_model_unlike_the_simpler_ones_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Process, "resemblance", 0.1)
+    valuator = fw.AmortizedValuator(utility=UTILITY, fits=30, budget=FEW, device="cpu", progress=False)
+    with pytest.warns(UserWarning, match=r"hardly resemble those of the simpler models .*use RetrainingValuator"):
+        valuator.fit(*blobs(60, 0), reference=REFERENCE)
+    assert valuator.resemblance_ == 0.1
+    valuator.save(tmp_path / "valuator.safetensors")
+    assert fw.AmortizedValuator.load(tmp_path / "valuator.safetensors").resemblance_ == valuator.resemblance_
 
 
 def test_few_fits_do_not_depend_on_the_units_of_columns(tmp_path: Path) -> None:
@@ -338,6 +352,7 @@ UTILITY = fw.RetrainingUtility(LogisticRegression())
 WRONG: dict[str, tuple[dict[str, Any], Any, str]] = {
     "unknown method": ({"method": "magic"}, REFERENCE, "method must be"),
     "unknown utility": ({"utility": "normalised"}, REFERENCE, "utility must be"),
+    "bare model": ({"utility": LogisticRegression()}, REFERENCE, r"utility is a LogisticRegression: wrap it"),
     "fits of nothing": ({"fits": 30}, REFERENCE, "nearest neighbours take none"),
     "fits by batches": (
         {"utility": UTILITY, "method": "published"},

@@ -49,6 +49,21 @@ def test_a_game_that_hardly_gains_is_not_blown_up() -> None:
     torch.testing.assert_close(process.values(fw.Shapley()), 2.9 * values[:, 0], rtol=0, atol=0.3)
 
 
+def test_resemblance_is_that_of_coalitions_of_a_size() -> None:
+    values = torch.randn(40, 2, generator=torch.Generator().manual_seed(5), dtype=torch.float64) + 1
+    coalitions = drawn(fw.Shapley(), 40, 200)
+    grown = 30 * coalitions.double().mean(1).sqrt()  # of both games alike: it says nothing of points
+    worth = coalitions.double() @ values + grown[:, None]
+    points = make_points(40, values[:, :1])
+    same, other = (Process(points, Scores(coalitions, each, worth[:, :1])).resemblance for each in worth.T)
+    assert same is not None
+    assert other is not None
+    assert same > 0.95
+    assert abs(other) < 0.4
+    nothing = Process(points, Scores(coalitions, worth[:, 0], torch.ones_like(worth[:, :1])))
+    assert nothing.resemblance is None
+
+
 def test_many_scores_find_the_values_of_any_weighting() -> None:
     """Interactions make the values of two weightings differ; the simpler game is of no use here."""
     generator = torch.Generator().manual_seed(1)

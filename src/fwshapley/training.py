@@ -414,8 +414,9 @@ class _Run:
         facts, tensors = load_bundle(path, "checkpoint")
         changed = [name for name, value in self._identity.items() if facts["identity"].get(name) != value]
         if changed:
+            differs = "differs" if len(changed) == 1 else "differ"
             raise ValueError(
-                f"{path} is the checkpoint of another run: {', '.join(changed)} differ; resume with the same "
+                f"{path} is the checkpoint of another run: {', '.join(changed)} {differs}; resume with the same "
                 "arguments, or start anew with resume=False"
             )
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimiser": {}}

@@ -346,7 +346,7 @@ def check_semivalue(weights: object) -> Semivalue:
         return weights
     if weights is Shapley:
         raise TypeError("weights must be a semivalue; Shapley is a function: write Shapley()")
-    hint = "; here one at a time, only exact_values takes several" if isinstance(weights, (list, tuple)) else ""
+    hint = "; here one at a time" if isinstance(weights, (list, tuple)) else ""
     raise TypeError(f"weights must be a semivalue such as Shapley() or Beta(alpha=4, beta=1), got {weights!r}{hint}")
 
 

@@ -169,7 +169,9 @@ def _ends(n: int, device: torch.device) -> Bool[Tensor, "2 {n}"]:
 def _law(objective: Kernel, n: int, device: torch.device) -> Float[Tensor, " sizes"]:
     """Size law on the device."""
     if n == 1:
-        raise ValueError("one player gets all of v(everyone) - v(nobody): there is nothing to learn by a kernel")
+        raise ValueError(
+            "one player gets all of v(everyone) - v(nobody): there is nothing to learn; take objective='multilinear'"
+        )
     return objective.weights.size_law(n, objective.kernel).to(device)
 
 

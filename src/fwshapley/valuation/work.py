@@ -70,9 +70,10 @@ class State(NamedTuple):
         facts, tensors = load_bundle(path, KIND)
         changed = [name for name, value in identity.items() if facts["identity"].get(name) != value]
         if changed:
+            differs = "differs" if len(changed) == 1 else "differ"
             raise ValueError(
-                f"{path} is the checkpoint of another run: {', '.join(changed)} differ; resume with the same data and "
-                "arguments, or start anew with resume=False"
+                f"{path} is the checkpoint of another run: {', '.join(changed)} {differs}; resume with the same data "
+                "and arguments, or start anew with resume=False"
             )
         return State(tensors["sums"], facts["draws"], facts["fits"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -55,6 +56,9 @@ USUAL_BUDGET = Budget(steps=3000)
 USUAL_FITS, FEWEST_FITS = 2, 20
 """Fits per point, for a model that is retrained, and the fewest in all."""
 
+LEAST_RESEMBLANCE = 0.3
+"""Correlation of scores below which simpler models are no good first guess."""
+
 
 class AmortizedValuator(Valuator):
     """Values of points by a network: in one pass, unseen ones too, and without the training set.
@@ -91,6 +95,8 @@ class AmortizedValuator(Valuator):
         values_: its values.
         likeness_: how well the network agrees with exact values on points that it was not taught (but by which its best
             state was chosen), under the first weighting; None where there are no exact values to learn from.
+        resemblance_: of a RetrainingUtility, correlation of its scores with those of the simpler models that values
+            were first guessed by, whatever the size of coalitions explains taken away; a low one is warned of.
         history_: of its training.
 
     Example:
@@ -161,6 +167,7 @@ class AmortizedValuator(Valuator):
         self.result_ = self._valuation(own, labels, several, stacked=self.known_.stacked)
         if taught is not None and taught.values is not None and taught.stderr is not None:
             self.result_ = replace(self.result_, values=taught.values, stderr=taught.stderr)
+        self.resemblance_ = None if taught is None else taught.resemblance
         return self
 
     def value(self, x: Array, y: Array, weights: Semivalue | Sequence[Semivalue] | None = None) -> Valuation:
@@ -193,6 +200,7 @@ class AmortizedValuator(Valuator):
             "arguments": self._plain_arguments(),
             "known": self.known_.facts(),
             "likeness": None if self.likeness_ is None else asdict(self.likeness_),
+            "resemblance": self.resemblance_,
             "history": asdict(self.history_),
             "published": isinstance(self.network_, PublishedNetwork),
         }
@@ -227,6 +235,7 @@ class AmortizedValuator(Valuator):
         made.units_ = tensors.get("units", torch.ones_like(made.centre_))
         made.history_ = History.from_facts(facts["history"])
         made.likeness_ = None if facts["likeness"] is None else Likeness(**facts["likeness"])
+        made.resemblance_ = facts.get("resemblance")
         made.error_ = tensors.get("error")
         made.result_ = known.valuation(tensors["values"], tensors["stderr"], tensors["labels"])
         return made
@@ -238,6 +247,8 @@ class AmortizedValuator(Valuator):
         budget = self.budget or USUAL_BUDGET
         check_budget(budget)
         by_fits = isinstance(self.utility, RetrainingUtility)
+        if hasattr(self.utility, "fit"):
+            raise TypeError(f"utility is a {type(self.utility).__name__}: wrap it, utility=RetrainingUtility(model)")
         if not by_fits and self.utility not in ("soft", "vote"):
             raise ValueError(
                 f"utility must be 'soft', 'vote' or a RetrainingUtility, got {self.utility!r}; a model is not saved "
@@ -253,7 +264,8 @@ class AmortizedValuator(Valuator):
         if self.fits is not None and not by_fits:
             raise ValueError("fits=... is for a RetrainingUtility: nearest neighbours take none")
         if len(several) > 1 and (by_fits or self.method == "published"):
-            raise ValueError("this way of learning takes one weighting at a time; fit one valuator for each")
+            way = "utility=RetrainingUtility(...)" if by_fits else "method='published'"
+            raise ValueError(f"{way} takes one weighting at a time; fit one valuator for each")
         if reference is None and (by_fits or self.method != "regression"):
             way = "utility=RetrainingUtility(...)" if by_fits else f"method={self.method!r}"
             raise ValueError(
@@ -289,11 +301,14 @@ class AmortizedValuator(Valuator):
         points = check_data(utility.model, *given)
         fits = USUAL_FITS * points.n if self.fits is None else check_whole("fits", self.fits, minimum=FEWEST_FITS)
         checkpoint = plan.checkpoint and plan.checkpoint.with_name(f"{plan.checkpoint.stem}-fits.safetensors")
-        return teach_by_fits(
+        taught = teach_by_fits(
             utility.on(points.x, points.y, points.x_reference, points.y_reference), setting, setting.weights[0],
             fits=fits, seed=plan.seed, identity={**plan.identity, "fits": fits}, n_jobs=self.n_jobs,
             checkpoint=checkpoint, resume=plan.resume, device=str(plan.device), progress=plan.progress,
         )  # fmt: skip
+        if taught.resemblance is not None:
+            _warn_of_a_poor_guess(taught.resemblance, fits)
+        return taught
 
     def _column_units(self, setting: Setting) -> NDArray[np.float64] | None:
         """Units that columns are looked at in, if not as they were given.
@@ -419,6 +434,18 @@ def _warn_of_what_cannot_be_learnt(setting: Setting) -> None:
     points = setting.places.factor[:, :-2]
     if (points == points[0]).all():
         warnings.warn("all points of x are the same: nothing but their labels tells them apart", stacklevel=3)
+
+
+def _warn_of_a_poor_guess(resemblance: float, fits: int) -> None:
+    """Warn of a model that is unlike the simpler ones, as far as so many fits can tell."""
+    if resemblance + 1 / math.sqrt(fits) < LEAST_RESEMBLANCE:
+        warnings.warn(
+            "scores of fits hardly resemble those of the simpler models that values were first guessed by "
+            f"(correlation {resemblance:.2f}, size taken away): values are mostly those of simpler models. They may "
+            "well find wrong labels; for what points are worth to this model use RetrainingValuator(model, "
+            "method='least squares')",
+            stacklevel=5,
+        )
 
 
 def _placed(setting: Setting) -> Float[Tensor, "n columns"]:

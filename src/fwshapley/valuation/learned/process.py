@@ -47,6 +47,9 @@ not make these certain."""
 SWAY = 0.3
 """Standard deviation of each c, over the largest that is expected."""
 
+CURVE = 3
+"""Degree of the curve over sizes that resemblance leaves out."""
+
 STEPS = 60
 LOG_LIMIT = 12.0
 EDGE = 0.5
@@ -131,6 +134,19 @@ class Process:
         if of_simple is not None:
             found += of_simple.square() @ self._coefficients.square()
         return found.sqrt()
+
+    @property
+    def resemblance(self) -> float | None:
+        """Correlation of scores with what the simpler games expect, once the curve over sizes is taken from both.
+
+        None where one of them does not vary.
+        """
+        size = torch.logit((self.scores.coalitions.sum(1) + EDGE) / (self.n + 2 * EDGE)).double()
+        known = torch.stack([size**power for power in range(CURVE + 1)], 1)
+        both = torch.stack([self.scores.worth, self.scores.simple @ self.factor], 1)[2:]  # neither nobody nor everyone
+        left = both - known[2:] @ torch.linalg.lstsq(known[2:], both).solution
+        lengths = left.norm(dim=0).prod()
+        return float(left.prod(1).sum() / lengths) if lengths > 0 else None
 
     @property
     def _coefficients(self) -> Float64[Tensor, " games"]:

@@ -35,11 +35,13 @@ class Taught(NamedTuple):
         targets: value of every point under every label, at every node.
         values: of the points as they are, and their standard errors, where the teacher knows more of these than a
             network can learn.
+        resemblance: of the model to the simpler ones that its values were first guessed by, where they were.
     """
 
     targets: Float64[Tensor, "n classes nodes"]
     values: Float64[Tensor, " n"] | None = None
     stderr: Float64[Tensor, " n"] | None = None
+    resemblance: float | None = None
 
 
 def teach_neighbours(setting: Setting, *, device: str, n_jobs: int | None, progress: bool) -> Taught:
@@ -88,4 +90,5 @@ def teach_by_fits(
         process.values(weights, Labelled(x, torch.full_like(labels, each), simpler.values[:, each]))
         for each in range(len(setting.classes))
     ]
-    return Taught(torch.stack(every, 1)[..., None], process.values(weights), process.stderr(simpler.stderr[own]))
+    stderr = process.stderr(simpler.stderr[own])
+    return Taught(torch.stack(every, 1)[..., None], process.values(weights), stderr, process.resemblance)
