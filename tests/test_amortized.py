@@ -26,7 +26,7 @@ from fwshapley.games.neighbours import Utility
 from fwshapley.training import Batch, Loss, Shard, schedule
 from fwshapley.valuation import Likeness
 from fwshapley.valuation.learned import grid
-from fwshapley.valuation.learned.amortized import LEAST_RESEMBLANCE
+from fwshapley.valuation.learned.cautions import LEAST_RESEMBLANCE
 from fwshapley.valuation.learned.games import NeighbourGames
 from fwshapley.valuation.learned.lessons import BatchKernel, Lesson, Multilinear
 from fwshapley.valuation.learned.process import Process

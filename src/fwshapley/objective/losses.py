@@ -18,9 +18,7 @@ def multilinear_loss(
     The masks of an input are independent Bernoulli(t). Centring the residuals over them removes the intercept:
     loss = sum over m of (r_m - mean r)**2 / ((M - 1) t (1 - t)), r_m = v(S_m) - sum of psi over S_m.
     """
-    residual = worth - torch.einsum("bmn,bno->bmo", coalitions.to(psi.dtype), psi)
-    variance = residual.var(dim=1, correction=1).sum(-1)
-    return variance / (t * (1 - t))
+    return centred_loss(psi, worth, coalitions, paired=False) / (t * (1 - t))
 
 
 def kernel_loss(
@@ -30,7 +28,7 @@ def kernel_loss(
     importance: Float[Tensor, "batch masks"],
 ) -> Float[Tensor, " batch"]:
     """Mean squared residual of v(S) - v(nobody) under a semivalue's size law: Proposition 2.1's objective."""
-    residual = gain - torch.einsum("bmn,bno->bmo", coalitions.to(psi.dtype), psi)
+    residual = _residuals(psi, gain, coalitions)
     return (importance[..., None] * residual.square()).mean(1).sum(-1)
 
 
@@ -41,11 +39,12 @@ def centred_loss(
     *,
     paired: bool,
 ) -> Float[Tensor, " batch"]:
-    """As `kernel_loss` less what no psi of a given sum can change, if the masks of an input have one size.
+    """Variance of the residuals of each input's masks, which no intercept can change.
 
-    In complementary pairs only the difference of the two residuals depends on psi: half of it is what is centred.
+    If they have one size, it is `kernel_loss` less what no psi of a given sum can change. In complementary pairs only
+    the difference of the two residuals depends on psi: half of it is what varies.
     """
-    residual = worth - torch.einsum("bmn,bno->bmo", coalitions.to(psi.dtype), psi)
+    residual = _residuals(psi, worth, coalitions)
     if paired:
         residual = (residual[:, ::2] - residual[:, 1::2]) / 2
     return residual.var(dim=1, correction=1).sum(-1)
@@ -56,3 +55,11 @@ def shift_to_total(
 ) -> Float[Tensor, "*batch players outputs"]:
     """Additive normalisation: shift psi by one constant per input and output so that it sums to total."""
     return psi + (total - psi.sum(-2))[..., None, :] / psi.shape[-2]
+
+
+def _residuals(
+    psi: Float[Tensor, "batch players outputs"],
+    worth: Float[Tensor, "batch masks outputs"],
+    coalitions: Bool[Tensor, "batch masks players"],
+) -> Float[Tensor, "batch masks outputs"]:
+    return worth - torch.einsum("bmn,bno->bmo", coalitions.to(psi.dtype), psi)

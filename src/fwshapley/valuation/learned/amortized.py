@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,8 +21,9 @@ from fwshapley.storage import digest, load_bundle, save_bundle
 from fwshapley.training import Budget, History
 from fwshapley.valuation.closed_forms import make_form
 from fwshapley.valuation.distances import Metric, column_ranges, in_units, place_more
-from fwshapley.valuation.inputs import MOST_NAMED, NEWCOMER_ADVICE, check_labels, check_points, in_order
+from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points, in_order
 from fwshapley.valuation.learned import grid
+from fwshapley.valuation.learned.cautions import warn_of_a_poor_guess, warn_of_what_cannot_be_learnt
 from fwshapley.valuation.learned.knowledge import Known, Likeness
 from fwshapley.valuation.learned.learning import (
     POINTS_AT_ONCE,
@@ -55,9 +54,6 @@ KIND = "valuator"
 USUAL_BUDGET = Budget(steps=3000)
 USUAL_FITS, FEWEST_FITS = 2, 20
 """Fits per point, for a model that is retrained, and the fewest in all."""
-
-LEAST_RESEMBLANCE = 0.3
-"""Correlation of scores below which simpler models are no good first guess."""
 
 
 class AmortizedValuator(Valuator):
@@ -141,7 +137,7 @@ class AmortizedValuator(Valuator):
             x, y, x_reference, y_reference, weights=several, k=self.k, utility=self._neighbour_utility,
             metric=self.metric,
         )  # fmt: skip
-        _warn_of_what_cannot_be_learnt(setting)
+        warn_of_what_cannot_be_learnt(setting)
         units = self._column_units(setting)
         if units is not None:
             setting = setting._replace(places=in_units(setting.places, units))
@@ -307,7 +303,7 @@ class AmortizedValuator(Valuator):
             checkpoint=checkpoint, resume=plan.resume, device=str(plan.device), progress=plan.progress,
         )  # fmt: skip
         if taught.resemblance is not None:
-            _warn_of_a_poor_guess(taught.resemblance, fits)
+            warn_of_a_poor_guess(taught.resemblance, fits)
         return taught
 
     def _column_units(self, setting: Setting) -> NDArray[np.float64] | None:
@@ -415,37 +411,6 @@ class AmortizedValuator(Valuator):
             "reference": OTHER_POINTS if setting.held_out else "given",
             "fwshapley": __version__,
         }
-
-
-def _warn_of_what_cannot_be_learnt(setting: Setting) -> None:
-    """Warn of reference points without a class, and of points that are all alike.
-
-    The exact engine takes both, for values are well defined there, and parts of a reference may be merged. Who has a
-    network learn, or a model fitted, wants values that say which labels are wrong.
-    """
-    lacking = setting.classes[np.bincount(setting.other_labels, minlength=len(setting.classes)) == 0]
-    if len(lacking):
-        warnings.warn(
-            f"no reference point is of class {', '.join(map(str, lacking[:MOST_NAMED]))}"
-            f"{' ...' * (len(lacking) > MOST_NAMED)}: points with these labels can do nothing but harm, and look wrong "
-            "whether they are or not; add reference points of every class",
-            stacklevel=3,
-        )
-    points = setting.places.factor[:, :-2]
-    if (points == points[0]).all():
-        warnings.warn("all points of x are the same: nothing but their labels tells them apart", stacklevel=3)
-
-
-def _warn_of_a_poor_guess(resemblance: float, fits: int) -> None:
-    """Warn of a model that is unlike the simpler ones, as far as so many fits can tell."""
-    if resemblance + 1 / math.sqrt(fits) < LEAST_RESEMBLANCE:
-        warnings.warn(
-            "scores of fits hardly resemble those of the simpler models that values were first guessed by "
-            f"(correlation {resemblance:.2f}, size taken away): values are mostly those of simpler models. They may "
-            "well find wrong labels; for what points are worth to this model use RetrainingValuator(model, "
-            "method='least squares')",
-            stacklevel=5,
-        )
 
 
 def _placed(setting: Setting) -> Float[Tensor, "n columns"]:
