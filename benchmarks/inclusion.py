@@ -9,7 +9,8 @@ Learned methods get the same GPU time and the same surrogate, data and optimiser
 
 - "FastSHAP", as published: a plain UNet, Shapley values, coalitions in complementary pairs, additive normalisation;
 - "UNet, chosen", the FW-Shapley paper's method: of UNets for each weighting of the feasible set, the best. Their
-  objective is centred by size, which has the same minimiser and less noise; "not centred" is as published;
+  objective is centred by size, which has the same minimiser and less noise; "not centred" is as published. With
+  `--search-seconds` the search is shorter, and only the best of it is trained for the whole time;
 - "encoder" and "encoder, chosen": the same for a network that starts from the surrogate;
 - "every weighting": our network for all weightings, an encoder started from the surrogate; it chooses for itself.
 
@@ -173,6 +174,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--join", action="store_true", help="do nothing but join the pieces kept in --work")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="of explainers; most use the first")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="GPU time of each learned method")
+    parser.add_argument("--search-seconds", type=float, help="GPU time of each UNet of the search, if not the same")
     parser.add_argument("--longer", type=float, nargs="+", default=list(LONGER_SECONDS), help="GPU times to compare")
     parser.add_argument("--kernel-seconds", type=float, default=KERNEL_SECONDS, help="for long runs, in this call")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -183,6 +185,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="some seconds on made-up images")
     arguments = parser.parse_args()
     arguments.figures.mkdir(parents=True, exist_ok=True)
+    arguments.search_seconds = arguments.search_seconds or arguments.seconds
     arguments.images, arguments.steps, arguments.calls = IMAGES, STEPS, CALLS
     arguments.validation, arguments.searched = resnet.VALIDATION, fw.FEASIBLE_SET
     if arguments.smoke:
@@ -290,7 +293,7 @@ def choose(study: Study) -> fw.Semivalue:
 
 def search(study: Study) -> fw.Semivalue:
     """Return the weighting of the feasible set whose UNet has the largest inclusion area on validation images."""
-    seed, seconds = study.arguments.seeds[0], study.arguments.seconds
+    seed, seconds = study.arguments.seeds[0], study.arguments.search_seconds
     areas = {}
     for weights in study.arguments.searched:
 
@@ -307,9 +310,10 @@ def search(study: Study) -> fw.Semivalue:
 
 
 def judge_search(study: Study) -> None:
-    """Judge all UNets of the search on test images, once it is over, and one for Shapley beside them."""
+    """Judge the UNet for Shapley on test images and, where they had the same time, those of the search, once over."""
     search(study)
-    for weights in (fw.Shapley(), *study.arguments.searched):
+    alike = study.arguments.search_seconds == study.arguments.seconds
+    for weights in (fw.Shapley(), *(study.arguments.searched if alike else ())):
         judge_learned(study, searched_name(weights), study.arguments.seeds[0])
 
 

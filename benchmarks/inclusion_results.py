@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import resnet
@@ -69,7 +70,7 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     base, best = (rows.get((method, "Shapley")) for method in (BASE, KERNEL_SHAP))
     by_method = {piece["method"]: piece for piece in pieces}
     choice = by_method.get("choice")
-    search = {piece["searched"]: piece["area"] for piece in pieces if "searched" in piece}
+    searched = [piece for piece in pieces if "searched" in piece]
     shown = {"Shapley", choice["chosen"] if choice else ""}
     methods: dict[str, dict[str, Any]] = {}
     for (method, weights), row in rows.items():
@@ -81,7 +82,8 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "facts": by_method["setting"]["facts"],
         "choice": {key: choice[key] for key in ("chosen", "areas", "areas, zero-masked model")} if choice else None,
-        "search": search or None,
+        "search": {piece["searched"]: piece["area"] for piece in searched} or None,
+        "search seconds": round(median(piece["training"]["seconds"] for piece in searched)) if searched else None,
         "calls": max(piece.get("calls", 0) for piece in pieces),
         "methods": methods,
     }
@@ -119,7 +121,8 @@ def label_of(method: str, weights: str) -> str:
         return method.replace("chosen", weights)
     if method in {EVERY, LONG_RUN}:
         return f"{method}, {weights}"
-    return {"encoder": "encoder, Shapley", "gradcam": "GradCAM"}.get(method, method)
+    titles = {"encoder": "encoder, Shapley", searched_name("Shapley"): "UNet, Shapley", "gradcam": "GradCAM"}
+    return titles.get(method, method)
 
 
 def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional

@@ -33,7 +33,7 @@ def sitting_text(title: str, sitting: Sitting, *, again: bool) -> str:
     if EVERY in sitting["methods"]:
         parts += ["All weightings, from the one network for every weighting:", table(*weighting_rows(sitting))]
     searched = [method for method in sitting["methods"] if is_searched(method)]
-    if searched:
+    if len(searched) > 1:
         parts += ["All weightings, a UNet for each:", table(*searched_rows(sitting, searched))]
         parts += [failed_text(sitting, searched)]
     header, longer = longer_rows(sitting)
@@ -53,7 +53,10 @@ def choice_text(sitting: Sitting) -> str:
     if search:
         best = max(search, key=lambda name: search[name])
         others = listed(f"{name} {area:.3f}" for name, area in search.items())
-        searched = f"Search by UNets, areas on validation images: {others}; so {best} for UNet and encoder."
+        searched = (
+            f"Search by UNets, {sitting['search seconds']} s each, areas on validation images: {others}; so {best} "
+            "for UNet and encoder."
+        )
     else:
         searched = "No UNets were searched through: the UNet was given the same."
     return (
@@ -69,6 +72,7 @@ def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     quarters = [f"inclusion, {evaluator}, first quarter" for evaluator in EVALUATORS]
     rows = []
     others = [method for method in sitting["methods"] if is_searched(method) or is_timed(method)]
+    others = [method for method in others if method != searched_name("Shapley")]
     lines = [(method, *main_row(sitting, method)) for method in sitting["methods"] if method not in others]
     if len(sitting["methods"].get(EVERY, {})) > 1:
         lines.append((EVERY, label_of(EVERY, "Shapley"), sitting["methods"][EVERY]["Shapley"]))

@@ -7,8 +7,9 @@ images and unseen ones are disjoint. K = 5. Parts:
 
 - "exact": nearest-neighbour values, soft utility, for Shapley, the paper's Delta and leave-one-out, on 100, 1,000 and
   all reference images, and on none (each image by the others, wrong labels included); and the vote on 100 and 1,000.
-- "improved", "published": networks that learn values on 1,000 references, by regression (soft utility) and in the
-  paper's form (vote), each for `--seconds`; held against exact values of their utility, and asked for unseen images.
+- "improved", "published": networks that learn values on 1,000 references, by regression (soft utility) for
+  `--seconds`, and in the paper's form (vote), which is slower to learn and so gets `--published-seconds`; held against
+  exact values of their utility, and asked for unseen images.
 - "scores": loss of the network trained on the noisy labels; for cross-fitted features cleanlab's self-confidence;
   Data-OOB (100 trees); a random order.
 - "gradient", "tmc", "beta": G-, TMC- and Beta-Shapley(16, 1) of a logistic regression on 32 principal components of
@@ -66,7 +67,8 @@ POINTS = Sizes(20_000, 5_000, 5_000)
 SMOKE_POINTS = Sizes(160, 120, 60)
 REFERENCES = (100, 1_000)
 USUAL = REFERENCES[-1]
-STEPS, SECONDS, TREES, PASSES = 600, 12, 100, 8
+STEPS, TREES, PASSES = 600, 100, 8
+SECONDS, PUBLISHED_SECONDS = 12, 60
 RETRAINED, FITS = 2_000, 24_000
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.LeaveOneOut())
 FEW_WEIGHTS = (fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.LeaveOneOut())
@@ -138,6 +140,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--points", type=int, default=POINTS.players, help="players")
     parser.add_argument("--steps", type=int, default=STEPS, help="of training a ResNet-18")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="that a network has to learn values")
+    parser.add_argument("--published-seconds", type=float, default=PUBLISHED_SECONDS, help="the same, in paper's form")
     parser.add_argument("--jobs", type=int, default=-1, help="processes that fit models and trees")
     parser.add_argument("--work", type=Path, default=Path("build/noisy_labels"), help="folder to keep parts in")
     parser.add_argument("--no-join", action="store_true", help="only keep the parts, to be joined by another call")
@@ -147,7 +150,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="scikit-learn's digits, and networks that know little")
     arguments = parser.parse_args()
     arguments.data = {name_of(path, parser): path for path in arguments.data}
-    arguments.sizes, arguments.budget = POINTS._replace(players=arguments.points), fw.Budget(seconds=arguments.seconds)
+    arguments.sizes = POINTS._replace(players=arguments.points)
+    arguments.budgets = {
+        part: fw.Budget(seconds=seconds)
+        for part, seconds in (("improved", arguments.seconds), ("published", arguments.published_seconds))
+    }
     arguments.trees, arguments.passes, arguments.retrained, arguments.fits = TREES, PASSES, RETRAINED, FITS
     arguments.width = WIDTH
     if arguments.parts is None:
@@ -160,7 +167,8 @@ def parse() -> argparse.Namespace:
         arguments.data, arguments.seeds, arguments.noises = {"digits": None}, [0], [PAPER_NOISE]
         arguments.work, arguments.sizes, arguments.jobs = arguments.out / "noisy_labels", SMOKE_POINTS, 1
         arguments.features, arguments.parts = KINDS[:2], [part for part in arguments.parts if part != "tmc"]
-        arguments.steps, arguments.budget, arguments.width = 8, fw.Budget(steps=2), SMOKE_WIDTH
+        arguments.steps, arguments.width = 8, SMOKE_WIDTH
+        arguments.budgets = dict.fromkeys(arguments.budgets, fw.Budget(steps=2))
         arguments.trees, arguments.passes, arguments.retrained, arguments.fits = 3, 8, 90, 800
     return arguments
 
@@ -206,11 +214,10 @@ def run(jobs: Sequence[Job], arguments: argparse.Namespace) -> None:
     for job in jobs:
         points = whole if whole is not None and job.part in NEED_ALL else few
         found, seconds = timed(partial(PARTS[job.part], points, job, arguments))
-        keep_piece(
-            arguments.work / f"{job.name}.json",
-            {"found": found, "accuracy": float(few.accuracy), "seconds": seconds, "settings": settings_of(arguments)},
-            arguments.device if job.part in NEED_ALL else "cpu",
-        )
+        piece = {"found": found, "accuracy": float(few.accuracy), "seconds": seconds}
+        piece["settings"] = settings_of(job, arguments)
+        device = arguments.device if job.part in NEED_ALL else "cpu"
+        keep_piece(arguments.work / f"{job.name}.json", piece, device)
         for method, row in found.items():
             if "failed" in row:
                 print(f"failed: {job.name}, {method}: {row['failed']}", flush=True)
@@ -240,12 +247,14 @@ def trainer(width: int, device: str) -> Trainer:
     return Trainer(CLASSES, width, torch.device(device))
 
 
-def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What pieces that are joined must have in common."""
-    return {
-        "k": K, "points": list(arguments.sizes), "steps": arguments.steps, "seconds": arguments.budget.seconds,
-        "trees": arguments.trees, "passes": arguments.passes, "retrained": arguments.retrained, "fits": arguments.fits,
+def settings_of(job: Job, arguments: argparse.Namespace) -> dict[str, Any]:
+    """What pieces of a part that are joined must have in common."""
+    shared = {
+        "k": K, "points": list(arguments.sizes), "steps": arguments.steps, "trees": arguments.trees,
+        "passes": arguments.passes, "retrained": arguments.retrained, "fits": arguments.fits,
     }  # fmt: skip
+    budget = arguments.budgets.get(job.part)
+    return shared | ({f"seconds, {job.part}": budget.seconds} if budget else {})
 
 
 def score(values: Tensor | NDArray[Any], wrong: Tensor, seconds: float) -> Row:
@@ -301,7 +310,7 @@ def improved(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
     """Values learnt by regression, of players and of unseen images; the latter also by the exact index."""
     weights = list(FEW_WEIGHTS[:2])
     valuator = fw.AmortizedValuator(
-        weights, k=K, budget=arguments.budget, seed=job.seed, device=arguments.device, progress=False
+        weights, k=K, budget=arguments.budgets["improved"], seed=job.seed, device=arguments.device, progress=False
     )
     found = learn(valuator, points, weights, "soft", arguments)
     index = fw.KNNValuator(K, device=arguments.device, progress=False).fit(points.x, points.y, first(points, USUAL))
@@ -313,8 +322,8 @@ def improved(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
 def published(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
     """Values learnt as in the paper, of players and of unseen images."""
     valuator = fw.AmortizedValuator(
-        fw.Shapley(), utility="vote", k=K, method="published", budget=arguments.budget, seed=job.seed,
-        device=arguments.device, progress=False,
+        fw.Shapley(), utility="vote", k=K, method="published",
+        budget=arguments.budgets["published"], seed=job.seed, device=arguments.device, progress=False,
     )  # fmt: skip
     return learn(valuator, points, [fw.Shapley()], "vote", arguments)
 
@@ -403,15 +412,16 @@ def join(arguments: argparse.Namespace) -> dict[str, Any]:
     kept = {job: piece for job, piece in found.items() if piece is not None}
     if not kept:
         raise SystemExit(f"nothing is kept in {arguments.work}: do some parts first")
-    settings = [piece["settings"] for piece in kept.values()]
-    differing = [name for name in settings[0] if any(each[name] != settings[0][name] for each in settings)]
-    if differing:
-        raise SystemExit(f"pieces in {arguments.work} were made with other settings: {', '.join(differing)}")
+    settings: dict[str, Any] = {}
+    for piece in kept.values():
+        for name, setting in piece["settings"].items():
+            if settings.setdefault(name, setting) != setting:
+                raise SystemExit(f"pieces in {arguments.work} were made with other settings: {name}")
     datasets = {*known[:2], *(job.dataset for job in kept)}  # the third is a bonus
     return {
         "tables": tables(kept),
         "curves": curves(kept),
-        "settings": settings[0],
+        "settings": settings,
         "seeds": sorted({job.seed for job in kept}),
         "missing": [job._asdict() for job, piece in found.items() if piece is None and job.dataset in datasets],
         "commands": commands(kept.values()),

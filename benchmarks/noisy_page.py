@@ -18,11 +18,10 @@ disjoint from them and from {unseen:,} unseen ones. Features: the last hidden la
 the players and their noisy labels for {steps} steps, from scratch (the paper fine-tunes one). Accuracy of the networks
 on other images: {accuracy}. K = {k}, the soft utility unless it says vote. AUROC of finding the wrong labels, share of
 them found after inspecting 10 % and 20 % of the players, F1 of the lower of two clusters, seconds; mean and standard
-deviation over {seeds}. Learned values had {seconds:g} s to learn, on {usual}; "unseen" ones are of images
-that nothing was trained on, a tenth of them mislabelled too; "exact" is the rank correlation with exact values of the
-same utility. Weightings of one kind share their time. G-Shapley made {passes} passes; TMC- and Beta-Shapley had
-{fits:,} fits of a logistic regression each, spent on {retrained:,} of the players and judged by these alone: for all
-players this budget is {each:.1f} fits each.
+deviation over {seeds}. {learning}"unseen" values are of images that nothing was trained on, a tenth of them
+mislabelled too; "exact" is the rank correlation with exact values of the same utility. Weightings of one kind share
+their time. G-Shapley made {passes} passes; TMC- and Beta-Shapley had {fits:,} fits of a logistic regression each, spent
+on {retrained:,} of the players and judged by these alone: for all players this budget is {each:.1f} fits each.
 
 {methods}
 
@@ -92,8 +91,15 @@ def detection_section(document: Mapping[str, Any]) -> str:
         origins=joined_provenance(document),
         each=settings["fits"] / sizes[0],
         **{name: settings[name] for name in ("k", "steps", "passes", "fits", "retrained")},
-        seconds=settings["seconds"],
+        learning=learning_text(settings),
     )
+
+
+def learning_text(settings: Mapping[str, Any]) -> str:
+    """Say how long networks had to learn values."""
+    times = {part: settings.get(f"seconds, {part}") for part in ("improved", "published")}
+    told = listed(f"{seconds:g} s ({part})" for part, seconds in times.items() if seconds)
+    return f"Learned values had {told} to learn, on {reference_name(USUAL)}; " if told else ""
 
 
 def summary_text(tables: Mapping[str, Any]) -> str:
