@@ -17,9 +17,9 @@ images and unseen ones are disjoint. K = 5. Parts:
   player: too few to tell anything, so these are spent on a sample of 2,000 players and judged by them.
 
 Every part of every task is kept in `--work` once it is done, so that a run that was cut short goes on; calls with other
-parts, on other machines, join theirs. "exact", "improved" and
-"published" want a GPU, and leave reduced features (`points/`) for the
-others, which want cores and cleanlab:
+parts, on other machines, join theirs. "exact", "improved" and "published" want a GPU, and leave reduced features
+(`points/`) for the others, which want cores and cleanlab. The recorded networks learnt values six at a time on one GPU:
+a call for each of three seeds and two kinds of features.
 
     python benchmarks/noisy_labels.py --data svhn_jpeg95.npz fashion_mnist.npz --device cuda --no-join
     python benchmarks/noisy_labels.py --parts scores gradient tmc beta

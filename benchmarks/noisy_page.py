@@ -7,7 +7,7 @@ from typing import Any
 
 from noisy_labels import PAPER_NOISE, TITLES, USUAL, reference_name
 from page_text import duration, listed, spread, table
-from provenance import command_of, joined_provenance
+from provenance import calls_text, joined_provenance
 
 NOISY = """## Wrong labels: learnt features, the paper's figures c and d
 
@@ -53,7 +53,7 @@ use the processor alone. The paper's times are minutes on a GTX 1080.
 
 ![Seconds by method](figures/table2.png)
 
-`{command}`, {date}.
+{command}, {date}.
 """
 
 EXACT = "KNN-Shapley"
@@ -284,7 +284,7 @@ def times_section(document: Mapping[str, Any]) -> str:
         machine=listed(found["machines"]),
         times=table(*time_rows(found)),
         speedup=speedup_text(rows),
-        command=command_of(document),
+        command=calls_text(document),
         date=document["date"][:10],
     )
 

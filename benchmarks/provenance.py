@@ -22,7 +22,7 @@ def provenance(document: Document) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in document["versions"].items() if name != "fwshapley")
     seeds = len(document["seeds"])
     return (
-        f"`{command_of(document)}`, {listed(measured_on(document))}, {document['wall_time_s']:.0f} s, "
+        f"`{without_folders(document['command'])}`, {listed(measured_on(document))}, {document['wall_time_s']:.0f} s, "
         f"{seeds} seed{'s' * (seeds != 1)}, {document['date'][:10]}; {packages}."
     )
 
@@ -34,7 +34,18 @@ def joined_provenance(document: Document) -> str:
         for where in several:
             places.setdefault(where, []).append(part)
     made = "; ".join(f"{listed(parts)} on {where}" for where, parts in places.items())
-    return f"`{command_of(document)}`, {document['date'][:10]}, {document['wall_time_s']:.0f} s in all: {made}."
+    return f"{calls_text(document)}, {document['date'][:10]}, {document['wall_time_s']:.0f} s in all: {made}."
+
+
+def calls_text(document: Document) -> str:
+    """Return the call that parts were made by, or how many calls there were."""
+    calls = document["results"]["commands"]
+    return f"`{without_folders(calls[0])}`" if len(calls) == 1 else f"`{script_of(calls[0])}`, {len(calls)} calls"
+
+
+def script_of(command: str) -> str:
+    """Return what was run, without its options."""
+    return shlex.join(shlex.split(command)[:2])
 
 
 def recompressed_text(documents: Iterable[Document]) -> str:
@@ -47,9 +58,9 @@ def recompressed_text(documents: Iterable[Document]) -> str:
     return f"Not all images are the official pixels: recompressed were {listed(told)}.\n\n" if told else ""
 
 
-def command_of(document: Document) -> str:
+def without_folders(command: str) -> str:
     """Return what was run, files without the folders they happened to be in."""
-    interpreter, script, *options = shlex.split(document["command"])
+    interpreter, script, *options = shlex.split(command)
     return shlex.join([interpreter, script, *(bare(each) for each in options)])
 
 
