@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from page_text import emphasis, table
+from page_text import emphasis, listed, table
 from provenance import provenance
 
 CURVES = (
@@ -60,16 +60,19 @@ def agreement_section(document: Mapping[str, Any]) -> str:
 def agreement_text(document: Mapping[str, Any]) -> str:
     """What the first page says of the explainer on CIFAR-10."""
     minutes = {run: found for run, found in document["results"]["runs"].items() if re.fullmatch(r"\d+ minutes", run)}
-    found = [
-        f"{run} on one {document['machine']['gpu']} give "
-        + ", ".join(f"{rows['agreement'][name]['pearson']:.2f}" for name in ("Beta(16, 1)", "Beta(4, 1)", "Shapley"))
-        for run, rows in minutes.items()
-    ]
+    weightings = ("Beta(16, 1)", "Beta(4, 1)", "Shapley", "Beta(1, 4)")
+    found = "; ".join(
+        f"{name} {', '.join(f'{value:.2f}' for value in known)}"
+        for name in weightings
+        if (known := [float(value) for rows in minutes.values() if (value := pearson(rows, name))])
+    )
+    times = listed(run.removesuffix(" minutes") for run in minutes)
     return (
         "One network for every weighting of a ResNet-18 on CIFAR-10 "
-        f"({between([rows['accuracy'] for rows in minutes.values()])} accurate, 256 players): correlation with "
-        "long-run references at Beta(16, 1), Beta(4, 1) and Shapley; "
-        f"{'; '.join(found)} (one seed, [all figures](docs/results.md))."
+        f"({between([rows['accuracy'] for rows in minutes.values()])} accurate, 256 players): after {times} minutes on "
+        f"one {document['machine']['gpu']}, correlation with long sampling is, from small coalitions to large: {found} "
+        "(one seed each; large coalitions are the hard ones, and not all runs have references for them: [all "
+        "figures](docs/results.md))."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from page_text import spread, table
+from page_text import listed, spread, table
 from provenance import provenance
 
 SHOWN_WEIGHTS = ("Beta(16, 1)", "Beta(4, 1)", "Shapley", "Beta(1, 4)", "Beta(1, 16)")
@@ -31,7 +31,7 @@ against the error itself, for explainers on their way.
 """
 
 TEXT = """On digits (16 players), where every value can be enumerated, two minutes on two cores
-give a correlation of {digits} at Beta(16, 1), Beta(4, 1) and Shapley on held-out images."""
+give a correlation of {digits} at {weightings} on held-out images, mean over {seeds} seeds."""
 
 
 def enumeration_section(document: Mapping[str, Any]) -> str:
@@ -50,7 +50,9 @@ def enumeration_text(document: Mapping[str, Any]) -> str:
     """What the first page says."""
     found = document["results"]["digits, probability"]["agreement"]["every weighting"]
     return TEXT.format(
-        digits=", ".join(f"{found[name]['pearson'][0]:.2f}" for name in ("Beta(16, 1)", "Beta(4, 1)", "Shapley"))
+        digits=", ".join(f"{found[name]['pearson'][0]:.2f}" for name in SHOWN_WEIGHTS),
+        weightings=listed(SHOWN_WEIGHTS),
+        seeds=len(document["seeds"]),
     )
 
 

@@ -36,7 +36,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -192,9 +192,8 @@ def parse() -> argparse.Namespace:
         arguments.searched = fw.FEASIBLE_SET[:1]
         arguments.data, arguments.work = None, arguments.out / "parts"
         arguments.datasets, arguments.seeds = ["cifar10"], [0]
-        arguments.parts = [
-            part for part in PARTS if part not in {"encoder", CHOSEN, NOT_CENTRED, "longer", "long run, chosen"}
-        ]
+        left_out = {"encoder", CHOSEN, NOT_CENTRED, "long run, chosen", f"{BASE}, longer", f"{EVERY}, longer"}
+        arguments.parts = [part for part in PARTS if part not in left_out]
         arguments.images, arguments.steps, arguments.calls, arguments.validation = 4, 4, 530, 8
     elif not (arguments.draw or arguments.join):
         need_data(parser, arguments)
@@ -405,11 +404,10 @@ def repeat(study: Study) -> None:
             judge_learned(study, method, seed)
 
 
-def lengthen(study: Study) -> None:
-    """Judge the same two after longer training."""
+def lengthen(study: Study, method: str) -> None:
+    """Judge a method after longer training."""
     for seconds in study.arguments.longer:
-        for method in (BASE, EVERY):
-            judge_learned(study, method, study.arguments.seeds[0], seconds=seconds)
+        judge_learned(study, method, study.arguments.seeds[0], seconds=seconds)
 
 
 def learned_part(method: str) -> Callable[[Study], None]:
@@ -429,7 +427,7 @@ PARTS: Mapping[str, Callable[[Study], object]] = {
     KERNEL_SHAP: lambda study: judge_long_run(study, KERNEL_SHAP, fw.Shapley()),
     "seeds": repeat,
     NOT_CENTRED: learned_part(NOT_CENTRED),
-    "longer": lengthen,
+    **{f"{method}, longer": partial(lengthen, method=method) for method in (BASE, EVERY)},
     "long run, chosen": lambda study: judge_long_run(study, LONG_RUN, search(study)),
 }
 """In the order of their importance; the model and its surrogates come before them."""

@@ -60,7 +60,7 @@ def gather(folder: Path) -> dict[str, Any]:
         "torch": sorted({piece["versions"]["torch"] for piece in pieces}),
         "dates": sorted({piece["date"] for piece in pieces}),
         "commands": sorted({piece["command"] for piece in pieces}),
-        "codes": sorted({piece["code"] for piece in pieces if "code" in piece}),
+        "codes": sorted({piece.get("code", "an earlier one") for piece in pieces}),
     }
 
 
@@ -103,6 +103,12 @@ def read_rows(pieces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Row]
     return {key: read_row(list(seeds.values()), max(points)) for key, seeds in kept.items()}
 
 
+def first_sitting(sittings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fullest sitting on a data set."""
+    first: dict[str, Any] = next(iter(sittings.values()))
+    return first
+
+
 def chosen_in(sitting: Mapping[str, Any]) -> str:
     """Weighting that was chosen on validation images."""
     return sitting["choice"]["chosen"] if sitting["choice"] else "Shapley"
@@ -132,7 +138,7 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
     panels = figure.subplots(len(found), 2, squeeze=False)
     for (name, sittings), row in zip(found.items(), panels, strict=True):
         for kind, axes in zip(("inclusion", "exclusion"), row, strict=True):
-            _draw_curves(axes, next(iter(sittings.values())), kind)
+            _draw_curves(axes, first_sitting(sittings), kind)
             axes.set_title(f"{resnet.DATASETS[name].title}: {kind}", fontsize="medium")
     return figure
 

@@ -22,7 +22,7 @@ from page_text import emphasis, listed, percent, table
 
 Sitting = Mapping[str, Any]
 
-KINDS = ("inclusion", "exclusion")
+CURVES = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in ("inclusion", "exclusion")]
 
 
 def sitting_text(title: str, sitting: Sitting, *, again: bool) -> str:
@@ -55,7 +55,7 @@ def choice_text(sitting: Sitting) -> str:
         others = listed(f"{name} {area:.3f}" for name, area in search.items())
         searched = (
             f"Search by UNets, {sitting['search seconds']} s each, areas on validation images: {others}; so {best} "
-            "for UNet and encoder."
+            f"for UNet and encoder.{unlearnt_text(sitting)}"
         )
     else:
         searched = "No UNets were searched through: the UNet was given the same."
@@ -66,9 +66,22 @@ def choice_text(sitting: Sitting) -> str:
     )
 
 
+def unlearnt_text(sitting: Sitting) -> str:
+    """Say which UNets of the search are so bad that the choice was among the others alone."""
+    if "random" not in sitting["methods"]:
+        return ""
+    chance = sitting["methods"]["random"]["random"]["areas"][CURVES[0]][0]
+    unlearnt = [name for name, area in sitting["search"].items() if area < chance]
+    return (
+        f" Those for {listed(unlearnt)} learnt nothing of use (a random order has {chance:.3f} on test images), so the "
+        f"choice was among {len(sitting['search']) - len(unlearnt)}."
+        if unlearnt
+        else ""
+    )
+
+
 def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     """Areas of all methods, from the largest inclusion area to the smallest."""
-    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
     quarters = [f"inclusion, {evaluator}, first quarter" for evaluator in EVALUATORS]
     rows = []
     others = [method for method in sitting["methods"] if is_searched(method) or is_timed(method)]
@@ -76,27 +89,26 @@ def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     lines = [(method, *main_row(sitting, method)) for method in sitting["methods"] if method not in others]
     if len(sitting["methods"].get(EVERY, {})) > 1:
         lines.append((EVERY, label_of(EVERY, "Shapley"), sitting["methods"][EVERY]["Shapley"]))
-    for method, label, row in sorted(lines, key=lambda line: -line[2]["areas"][curves[0]][0]):
+    for method, label, row in sorted(lines, key=lambda line: -line[2]["areas"][CURVES[0]][0]):
         seconds = f"{row['training']['seconds']:.0f} s" if "training" in row else ""
-        areas = [with_skill(row, name) for name in curves] + [f"{row['areas'][name][0]:.3f}" for name in quarters]
+        areas = [with_skill(row, name) for name in CURVES] + [f"{row['areas'][name][0]:.3f}" for name in quarters]
         own = method == BASE or "over base" not in row
-        gains = ["" if own else percent(row["over base"][name].get("relative")) for name in (curves[0], curves[2])]
+        gains = ["" if own else percent(row["over base"][name].get("relative")) for name in (CURVES[0], CURVES[2])]
         few = f" ({row['images']} images)" if method in {KERNEL_SHAP, LONG_RUN} else ""
-        seeds = len(row["by seed"].get(curves[0], []))
+        seeds = len(row["by seed"].get(CURVES[0], []))
         few += f" ({seeds} seeds)" if seeds > 1 else ""
         rows.append([label + few, seconds, *areas, *gains])
-    header = ["", "training", *map(short, curves), *(f"{short(name)}" for name in quarters)]
-    return [*header, *(f"gain over {BASE}, {short(name)}" for name in (curves[0], curves[2]))], rows
+    header = ["", "training", *map(short, CURVES), *map(short, quarters)]
+    return [*header, *(f"gain over {BASE}, {short(name)}" for name in (CURVES[0], CURVES[2]))], rows
 
 
 def weighting_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     """Areas of the network for every weighting under each, from small coalitions to large."""
-    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
     rows = sitting["methods"][EVERY]
     ordered = sorted(rows, key=emphasis)
     chosen = chosen_in(sitting)
-    return ["weighting", *map(short, curves)], [
-        [f"**{name}**" if name == chosen else name, *(with_skill(rows[name], curve) for curve in curves)]
+    return ["weighting", *map(short, CURVES)], [
+        [f"**{name}**" if name == chosen else name, *(with_skill(rows[name], curve) for curve in CURVES)]
         for name in ordered
     ]
 
@@ -113,10 +125,9 @@ def is_timed(method: str) -> bool:
 
 def searched_rows(sitting: Sitting, searched: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """Areas of the UNets of the search, from small coalitions to large."""
-    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
     found = {weights: row for method in searched for weights, row in sitting["methods"][method].items()}
-    return ["weighting", "training", *map(short, curves)], [
-        [name, training_text(row["training"]), *(with_skill(row, curve) for curve in curves)]
+    return ["weighting", "training", *map(short, CURVES)], [
+        [name, training_text(row["training"]), *(with_skill(row, curve) for curve in CURVES)]
         for name, row in sorted(found.items(), key=lambda item: emphasis(item[0]))
     ]
 
@@ -146,21 +157,20 @@ def failed_text(sitting: Sitting, searched: Sequence[str]) -> str:
 def spread_text(sitting: Sitting) -> str:
     """Say how wide intervals are, and how far seeds lie apart."""
     rows = [row for several in sitting["methods"].values() for row in several.values()]
-    names = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
     whole = max(row["images"] for row in rows)
     widths = [
-        (row["areas"][name][2] - row["areas"][name][1]) / 2 for row in rows if row["images"] == whole for name in names
+        (row["areas"][name][2] - row["areas"][name][1]) / 2 for row in rows if row["images"] == whole for name in CURVES
     ]
     text = f"Half the interval of an area over {whole:,} images is {min(widths):.3f} to {max(widths):.3f}."
     for method in (BASE, EVERY):
         label, row = main_row(sitting, method) if method in sitting["methods"] else ("", {"by seed": {}})
-        seeds = {name: row["by seed"].get(name, []) for name in names}
-        if len(seeds[names[0]]) > 1:
+        seeds = {name: row["by seed"].get(name, []) for name in CURVES}
+        if len(seeds[CURVES[0]]) > 1:
             several = listed(
                 f"{statistics.fmean(areas):.3f} ± {statistics.stdev(areas):.3f} ({short(name)})"
                 for name, areas in seeds.items()
             )
-            text += f" {label}, {len(seeds[names[0]])} seeds, mean and standard deviation: {several}."
+            text += f" {label}, {len(seeds[CURVES[0]])} seeds, mean and standard deviation: {several}."
     return text
 
 
@@ -190,7 +200,6 @@ def factors_text(sitting: Sitting) -> str:
 
 def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     """Areas of methods that were trained for longer too, by time."""
-    curves = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in KINDS]
     rows = []
     for method in (BASE, EVERY):
         times = [
@@ -198,9 +207,9 @@ def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
         ]
         found = [main_row(sitting, name)[1] for name in times]
         for row in sorted(found, key=lambda row: row["training"]["seconds"]) if len(found) > 1 else []:
-            cells = [with_skill(row, curve) for curve in curves]
+            cells = [with_skill(row, curve) for curve in CURVES]
             rows.append([label_of(method, chosen_in(sitting)), f"{row['training']['seconds']:.0f} s", *cells])
-    return ["", "training", *map(short, curves)], rows
+    return ["", "training", *map(short, CURVES)], rows
 
 
 def with_skill(row: Mapping[str, Any], name: str) -> str:

@@ -35,11 +35,11 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,23 +50,35 @@ from torch import Tensor
 
 import fwshapley as fw
 from data_option import existing_path, need_data
-from features18 import KINDS, NOISES, SMOKE_WIDTH, WIDTH, Features, Kind, Points, Sizes, Trainer, draw_sample
+from features18 import KINDS, NOISES, SMOKE_WIDTH, WIDTH, Features, Points, Sizes, Trainer, draw_sample
 from fwshapley.games.neighbours import Utility
-from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import detection_curve, measure_detection
 from fwshapley.valuation.learned.knowledge import Likeness
 from fwshapley.valuation.methods import Method
 from label_scores import out_of_bag, self_confidence
-from measure import summarise, timed
-from pieces import commands, keep_piece, origins, read_piece
+from measure import timed
+from noisy_results import (
+    CURVE,
+    PAPER_NOISE,
+    PARTS,
+    REFERENCES,
+    SCORED,
+    SEEDS,
+    TITLES,
+    USUAL,
+    Job,
+    Row,
+    draw,
+    join,
+    plan,
+    reference_name,
+)
+from pieces import keep_piece
 from record import record
 
-SEEDS = (0, 1, 2)
 K, CLASSES = 5, 10
 POINTS = Sizes(20_000, 5_000, 5_000)
 SMOKE_POINTS = Sizes(160, 120, 60)
-REFERENCES = (100, 1_000)
-USUAL = REFERENCES[-1]
 STEPS, TREES, PASSES = 600, 100, 8
 SECONDS, PUBLISHED_SECONDS = 12, 60
 RETRAINED, FITS = 2_000, 24_000
@@ -74,36 +86,7 @@ WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.LeaveOneOut())
 FEW_WEIGHTS = (fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.LeaveOneOut())
 """For all reference sizes but the usual one."""
 
-PAPER_NOISE = next(iter(NOISES))
-TITLES = {"svhn": "SVHN", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "digits": "digits"}
-SCORED = KINDS[:2]
-"""Features that all methods are asked for; those of clean labels are only a bound."""
-
-CURVE = tuple(share / 40 for share in range(21))
-"""Shares inspected, of a curve: up to a half."""
-
-Row = dict[str, Any]
 Found = dict[str, Row]
-
-
-class Job(NamedTuple):
-    """One part of one task."""
-
-    noise: str
-    seed: int
-    dataset: str
-    kind: Kind
-    part: str
-
-    @property
-    def name(self) -> str:
-        """Of its file."""
-        return f"{self.task}, {self.part}"
-
-    @property
-    def task(self) -> str:
-        """Of the file of its points."""
-        return f"{self.dataset}, {self.noise}, {self.seed}, {self.kind}"
 
 
 def main() -> None:
@@ -118,7 +101,8 @@ def main() -> None:
         run(list(jobs), arguments)
     if arguments.no_join:
         return
-    results = join(arguments)
+    known = ["digits"] if arguments.smoke else [name for name in TITLES if name != "digits"]
+    results = join(arguments.work, arguments.seeds, known)
     started = time.perf_counter() - results["seconds"]
     packages = ["cleanlab", "scikit-learn"]
     record("noisy_labels", results, out=arguments.out, seeds=results["seeds"], started=started, packages=packages)
@@ -181,17 +165,6 @@ def name_of(path: Path, parser: argparse.ArgumentParser) -> str:
     return found[0]
 
 
-def plan(seeds: Sequence[int], datasets: Sequence[str]) -> Iterator[Job]:
-    """All that a whole run does, the most important first: the paper's noise, one seed of every data set."""
-    for noise, seed, dataset, kind in itertools.product(NOISES, seeds, datasets or list(TITLES)[:2], KINDS):
-        for part in PARTS:
-            everywhere = part == "exact" or (part == "scores" and kind in SCORED)
-            learned = part in ("improved", "published") and kind in SCORED
-            retrained = part in ("gradient", "tmc", "beta") and kind == "noisy labels"
-            if everywhere or (noise == PAPER_NOISE and (learned or retrained)):
-                yield Job(noise, seed, dataset, kind, part)
-
-
 def is_wanted(job: Job, arguments: argparse.Namespace) -> bool:
     """Whether a job is to be done in this call, and has not been done."""
     chosen = job.part in arguments.parts and job.noise in arguments.noises and job.kind in arguments.features
@@ -213,7 +186,7 @@ def run(jobs: Sequence[Job], arguments: argparse.Namespace) -> None:
         print(f"features: {jobs[0].task}, {seconds:.1f} s, accuracy {float(whole.accuracy):.3f}", flush=True)
     for job in jobs:
         points = whole if whole is not None and job.part in NEED_ALL else few
-        found, seconds = timed(partial(PARTS[job.part], points, job, arguments))
+        found, seconds = timed(partial(METHODS[job.part], points, job, arguments))
         piece = {"found": found, "accuracy": float(few.accuracy), "seconds": seconds}
         piece["settings"] = settings_of(job, arguments)
         device = arguments.device if job.part in NEED_ALL else "cpu"
@@ -301,11 +274,6 @@ def first(points: Points, references: int) -> tuple[Tensor, Tensor]:
     return points.x_reference[:references], points.y_reference[:references]
 
 
-def reference_name(references: int) -> str:
-    """How a row names its reference."""
-    return f"{references:,} references" if references else "no reference"
-
-
 def improved(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
     """Values learnt by regression, of players and of unseen images; the latter also by the exact index."""
     weights = list(FEW_WEIGHTS[:2])
@@ -390,7 +358,7 @@ def retrain(method: Method, points: Points, job: Job, arguments: argparse.Namesp
     return {name: score(fitted.values_, points.wrong[some], seconds)}
 
 
-PARTS: Mapping[str, Callable[[Points, Job, argparse.Namespace], Found]] = {
+METHODS: Mapping[str, Callable[[Points, Job, argparse.Namespace], Found]] = {
     "exact": exact,
     "improved": improved,
     "published": published,
@@ -401,123 +369,6 @@ PARTS: Mapping[str, Callable[[Points, Job, argparse.Namespace], Found]] = {
 }
 NEED_ALL = ("exact", "improved", "published")
 """Parts that need all features, and a GPU if they are to be quick."""
-
-
-def join(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Join all pieces there are, whenever and wherever they were made, and say which are missing."""
-    known = ["digits"] if arguments.smoke else [name for name in TITLES if name != "digits"]
-    found = {
-        job: read_piece(arguments.work / f"{job.name}.json") for job in plan(sorted({*SEEDS, *arguments.seeds}), known)
-    }
-    kept = {job: piece for job, piece in found.items() if piece is not None}
-    if not kept:
-        raise SystemExit(f"nothing is kept in {arguments.work}: do some parts first")
-    settings: dict[str, Any] = {}
-    for piece in kept.values():
-        for name, setting in piece["settings"].items():
-            if settings.setdefault(name, setting) != setting:
-                raise SystemExit(f"pieces in {arguments.work} were made with other settings: {name}")
-    datasets = {*known[:2], *(job.dataset for job in kept)}  # the third is a bonus
-    return {
-        "tables": tables(kept),
-        "curves": curves(kept),
-        "settings": settings,
-        "seeds": sorted({job.seed for job in kept}),
-        "missing": [job._asdict() for job, piece in found.items() if piece is None and job.dataset in datasets],
-        "commands": commands(kept.values()),
-        "machines": origins((job.part, piece) for job, piece in kept.items()),
-        "seconds": sum(piece["seconds"] for piece in kept.values()),
-    }
-
-
-def tables(kept: Mapping[Job, Any]) -> dict[str, Any]:
-    """Mean and spread over seeds, by data set, noise, features and method."""
-    found: dict[str, Any] = {}
-    for job in kept:
-        here = found.setdefault(job.dataset, {}).setdefault(job.noise, {}).setdefault(job.kind, {})
-        if job.part in here.get("runs", {}):
-            continue
-        seeds = {other.seed: piece for other, piece in kept.items() if other._replace(seed=job.seed) == job}
-        pieces = list(seeds.values())
-        for name in dict.fromkeys(name for piece in pieces for name in piece["found"]):
-            rows = {seed: piece["found"][name] for seed, piece in seeds.items() if name in piece["found"]}
-            failed = {str(seed): row["failed"] for seed, row in rows.items() if "failed" in row}
-            if failed:  # a mean over those seeds that went well would flatter
-                here.setdefault("failed", {})[name] = failed
-            else:
-                here.setdefault("methods", {})[name] = summarise(in_common(list(rows.values())))
-        here.setdefault("runs", {})[job.part] = len(pieces)
-        if job.part == "exact":
-            here["accuracy"] = summarise([piece["accuracy"] for piece in pieces])
-    return found
-
-
-def in_common(rows: Sequence[Row]) -> list[Row]:
-    """Return the figures of a method's rows that go into a table: those that all seeds have."""
-    names = [key for key in rows[0] if key != "curve" and all(key in row for row in rows)]
-    return [{key: row[key] for key in names} for row in rows]
-
-
-def curves(kept: Mapping[Job, Any]) -> dict[str, dict[str, list[float]]]:
-    """Mean detection curves under the paper's noise, by data set and method; the features are those of the paper."""
-    found: dict[str, dict[str, list[list[float]]]] = {}
-    for job, piece in kept.items():
-        if job.noise == PAPER_NOISE:
-            for method, row in piece["found"].items():
-                name = f"{method}, {job.kind}"
-                if name in DRAWN and "failed" not in row:
-                    found.setdefault(job.dataset, {}).setdefault(name, []).append(row["curve"])
-    return {
-        dataset: {name: np.mean(rows[name], axis=0).round(4).tolist() for name in DRAWN if name in rows}
-        for dataset, rows in found.items()
-    }
-
-
-DRAWN = {
-    f"Shapley, {reference_name(USUAL)}, noisy labels": "exact Shapley",
-    f"Beta(16, 1), {reference_name(USUAL)}, noisy labels": "exact Beta(16, 1)",
-    f"leave-one-out, {reference_name(USUAL)}, noisy labels": "leave-one-out",
-    "learned, improved, Shapley, noisy labels": "learned, improved",
-    "learned, published, Shapley, noisy labels": "learned, published",
-    "G-Shapley, noisy labels": "G-Shapley",
-    "model loss, noisy labels": "model loss",
-    "self-confidence (cleanlab), cross-fitted": "self-confidence, cross-fitted",
-    "random order, noisy labels": "random order",
-}
-"""Curves that are drawn, and what the figure calls them."""
-
-STYLES = (
-    (COLOURS[0], "-", 5.0),
-    (COLOURS[1], "-", 3.2),
-    (COLOURS[2], "-", 1.5),
-    (COLOURS[3], "--", 2.2),
-    (COLOURS[4], "--", 1.5),
-    (COLOURS[5], "-", 1.5),
-    (COLOURS[6], "-", 1.0),
-    (COLOURS[0], "-.", 1.5),
-    (COLOURS[7], ":", 1.5),
-)
-"""Colour, line and width of each: curves that lie upon each other get narrower, so that all are seen."""
-
-
-def draw(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
-    """Share of the wrong labels found against the share of images inspected, a panel for each data set."""
-    figure = new_figure(width=3.6 * len(found) + 2, height=3.6)
-    styles = dict(zip(DRAWN, STYLES, strict=True))
-    panels = figure.subplots(1, len(found), squeeze=False)[0]
-    for axes, (dataset, rows) in zip(panels, found.items(), strict=True):
-        for name, curve in rows.items():
-            colour, style, width = styles[name]
-            shares = [100 * share for share in CURVE]
-            axes.plot(shares, [100 * each for each in curve], style, color=colour, linewidth=width, label=DRAWN[name])
-        axes.set_title(TITLES[dataset], fontsize="medium")
-        axes.set_xlabel("images inspected, %")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(visible=True, alpha=0.25)
-    panels[0].set_ylabel("wrong labels found, %")
-    most = max(panels, key=lambda axes: len(axes.get_lines()))
-    figure.legend(*most.get_legend_handles_labels(), frameon=False, fontsize="small", loc="outside right center")
-    return figure
 
 
 if __name__ == "__main__":

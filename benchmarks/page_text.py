@@ -22,6 +22,11 @@ def spread(pair: Sequence[float], digits: int = 3) -> str:
     return f"{pair[0]:.{digits}f} ± {pair[1]:.{digits}f}"
 
 
+def preliminary(missing: str) -> str:
+    """Say that figures are not final, where something is missing."""
+    return f"Preliminary: {missing}.\n\n" if missing else ""
+
+
 def percent(gain: Sequence[float] | None) -> str:
     """Relative gain with its interval."""
     return "" if gain is None else f"{gain[0]:+.1%} ({100 * gain[1]:+.1f} to {100 * gain[2]:+.1f})"

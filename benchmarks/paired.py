@@ -1,4 +1,4 @@
-"""Curves image by image: kept in little space, and compared by a bootstrap over images that keeps them paired."""
+"""Curves image by image: kept in little space, and compared by a bootstrap over seeds and images, which stay paired."""
 
 from __future__ import annotations
 
@@ -44,13 +44,11 @@ class Row:
 
     Attributes:
         curves: (images, points) by kind and evaluator, mean over seeds.
-        areas: of each image, by kind, evaluator and share of the curve, mean over seeds.
-        by_seed: mean area of each seed.
+        areas: (seeds, images) by kind, evaluator and share of the curve.
     """
 
     curves: Mapping[str, NDArray[np.float64]]
     areas: Mapping[str, NDArray[np.float64]]
-    by_seed: Mapping[str, list[float]]
 
     @property
     def images(self) -> int:
@@ -67,29 +65,36 @@ def read_row(seeds: Sequence[Mapping[str, Kept]], points: int) -> Row:
     ]
     return Row(
         {name: np.mean([each[name] for each in curves], 0) for name in curves[0]},
-        {name: np.mean([each[name] for each in areas], 0) for name in areas[0]},
-        {name: [float(each[name].mean()) for each in areas] for name in areas[0]},
+        {name: np.stack([each[name] for each in areas]) for name in areas[0]},
     )
 
 
 class Bootstrap:
-    """Images drawn anew with replacement, many times; the same draws for all methods."""
+    """Images drawn anew with replacement, many times, the same for all methods; and seeds, for each method apart."""
 
     def __init__(self, images: int, seed: int = 0) -> None:
-        drawn = np.random.default_rng(seed).multinomial(images, np.full(images, 1 / images), RESAMPLES)
-        self.images, self.shares = images, drawn / images
+        self.seed = seed
+        self.shares = _draw_shares(images, np.random.default_rng(seed))
 
-    def mean(self, areas: NDArray[np.float64]) -> list[float]:
+    def mean(self, areas: Float64[np.ndarray, "seeds images"]) -> list[float]:
         """Mean area, with its interval."""
-        return self._with_interval(areas.mean(), self.shares @ areas)
+        return self._with_interval(areas.mean(), self._drawn_means(areas))
 
-    def compare(self, ours: NDArray[np.float64], other: NDArray[np.float64]) -> dict[str, list[float]]:
+    def compare(
+        self, ours: Float64[np.ndarray, "seeds images"], other: Float64[np.ndarray, "others images"]
+    ) -> dict[str, list[float]]:
         """Difference of mean areas, and that relative to the other's, with intervals."""
-        means, drawn = (ours.mean(), other.mean()), (self.shares @ ours, self.shares @ other)
+        means = (ours.mean(), other.mean())
+        drawn = (self._drawn_means(ours), self._drawn_means(other, method=1))
         found = {"difference": self._with_interval(means[0] - means[1], drawn[0] - drawn[1])}
         if drawn[1].min() > 0:
             found["relative"] = self._with_interval(means[0] / means[1] - 1, drawn[0] / drawn[1] - 1)
         return found
+
+    def _drawn_means(self, areas: Float64[np.ndarray, "seeds images"], method: int = 0) -> NDArray[np.float64]:
+        seeds = _draw_shares(len(areas), np.random.default_rng((self.seed, 1 + method)))
+        means: NDArray[np.float64] = (seeds * (self.shares @ areas.T)).sum(1)
+        return means
 
     def _with_interval(self, value: float, drawn: NDArray[np.float64]) -> list[float]:
         low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
@@ -109,17 +114,20 @@ def describe(row: Row, *, base: Row | None, random: Row | None, best: Row | None
     found: dict[str, Any] = {
         "images": row.images,
         "areas": {name: bootstrap.mean(areas) for name, areas in row.areas.items()},
-        "by seed": {name: [round(each, 5) for each in several] for name, several in row.by_seed.items()},
+        "by seed": {name: [round(float(each), 5) for each in areas.mean(1)] for name, areas in row.areas.items()},
         "curves": {name: [round(float(each), 4) for each in curve.mean(0)] for name, curve in row.curves.items()},
     }
     if base is not None:
         few = min(row.images, base.images)
         found["over base"] = {
-            name: _bootstrap(few).compare(areas[:few], base.areas[name][:few]) for name, areas in row.areas.items()
+            name: _bootstrap(few).compare(areas[:, :few], base.areas[name][:, :few])
+            for name, areas in row.areas.items()
         }
     if random is not None and best is not None:
         few = min(row.images, random.images, best.images)
-        found["skill"] = {name: _skill(*(each.areas[name][:few] for each in (row, random, best))) for name in row.areas}
+        found["skill"] = {
+            name: _skill(*(each.areas[name][:, :few] for each in (row, random, best))) for name in row.areas
+        }
         found["images of skill"] = few
     return found
 
@@ -127,6 +135,11 @@ def describe(row: Row, *, base: Row | None, random: Row | None, best: Row | None
 @lru_cache(maxsize=4)  # drawing takes longer than all that is done with the draws
 def _bootstrap(images: int) -> Bootstrap:
     return Bootstrap(images)
+
+
+def _draw_shares(count: int, generator: np.random.Generator) -> Float64[np.ndarray, "resamples {count}"]:
+    """Return how much each of some counts, when as many are drawn with replacement."""
+    return generator.multinomial(count, np.full(count, 1 / count), RESAMPLES) / count
 
 
 def _skill(ours: NDArray[np.float64], random: NDArray[np.float64], best: NDArray[np.float64]) -> float | None:

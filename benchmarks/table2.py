@@ -202,6 +202,8 @@ def exact(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
     for name, weights in several.items():
         fit = partial(valuator(weights=weights).fit, points.x, points.y, points.reference)
         yield {"method": name, "seconds": timed(fit)[1]}
+    vote = valuator(weights=fw.Shapley(), utility="vote")
+    yield {"method": "KNN-Shapley, vote", "seconds": timed(partial(vote.fit, points.x, points.y, points.reference))[1]}
 
 
 def learned(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:

@@ -11,13 +11,15 @@ import torch
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # scripts, not a package
 
-from claims_page import claims_summary
-from inclusion_page import reconciled_text
-from inclusion_results import EVERY
-from noisy_labels import PAPER_NOISE, Job, agreement, score, tables
-from noisy_page import failed_text
+from claims_page import accuracy_line, claims_summary
+from inclusion_page import papers_method, reconciled_text, room_in
+from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED
+from noisy_labels import agreement, score
+from noisy_page import auroc_of, failed_text, is_comparable
+from noisy_results import PAPER_NOISE, Job, tables
 from pieces import keep_piece, origin, origins, read_piece
 from provenance import recompressed_text, without_folders
+from table2_page import Speed, speedup_text
 
 GPU = {"gpu": "NVIDIA H200", "cores": 16, "processor": "Xeon"}
 
@@ -78,6 +80,56 @@ def test_recompressed_images_are_named_once_and_only_where_a_record_says_so() ->
     }
     assert recompressed_text([plain]) == ""
     assert recompressed_text([plain, joined, joined]).count("`svhn_jpeg95.npz` as JPEG of quality 95") == 1
+
+
+def test_speed_is_told_with_learning_and_without() -> None:
+    exact = {"method": "KNN-Shapley", "seconds": 2.0}
+    learned = {"method": "learned, published", "seconds": 1.0, "learning": 9.0}
+    assert Speed.of([exact]) is None
+    assert "not both timed" in speedup_text([exact])
+    text = speedup_text([exact, learned])
+    assert "2 times as fast once it has learnt, 5 times as slow with learning" in text
+    assert "was not timed" in text
+    assert "takes 30 s" in speedup_text([exact, learned, {"method": "KNN-Shapley, vote", "seconds": 30.0}])
+
+
+def test_learned_values_are_held_against_those_that_they_were_to_learn() -> None:
+    def row(auroc: float, **more: list[float]) -> dict[str, Any]:
+        return {"auroc": [auroc, 0.0], **more}
+
+    methods = {
+        "Shapley, 1,000 references": row(0.99),
+        "Shapley, vote, 1,000 references": row(0.94),
+        "learned, published, Shapley": row(0.94, spearman=[0.8, 0.0]),
+        "learned, improved, Shapley": row(0.6, spearman=[0.1, 0.0]),
+    }
+    tables = {"svhn": {PAPER_NOISE: {"noisy labels": {"methods": methods}}}}
+    measured, verdict = accuracy_line({"results": {"tables": tables, "missing": []}})
+    assert "SVHN: KNN-Shapley 0.990, exact for the vote 0.940, its network 0.940 and ours 0.600" in measured
+    assert verdict.startswith("its network: worse than KNN-Shapley, as good as exact values for the vote")
+    assert verdict.endswith("ours, taught by exact values: not decided against KNN-Shapley")
+
+
+def test_one_seed_has_no_spread_and_other_references_no_comparison() -> None:
+    assert auroc_of({"auroc": [0.9, 0.0], "seeds": 1}) == "0.900 (1 seed)"
+    assert auroc_of({"auroc": [0.9, 0.01], "seeds": 3}) == "0.900 ± 0.010"
+    assert is_comparable("Shapley, 1,000 references")
+    assert is_comparable("model loss")
+    assert not is_comparable("Shapley, 5,000 references")
+
+
+def test_room_is_what_is_left_between_nobody_and_everyone() -> None:
+    name = f"inclusion, {EVALUATORS[0]}"
+    row = {"curves": {name: [0.0, 0.5, 0.5, 0.5, 1.0]}, "areas": {name: [0.5, 0.4, 0.6]}}
+    sitting = {"methods": {BASE: {"Shapley": row}}}
+    assert room_in(sitting, EVALUATORS[0]) == pytest.approx((0.5 + 3) / 4 / 0.5 - 1)
+
+
+def test_the_papers_method_is_the_same_on_all_data_sets() -> None:
+    whole: Any = {"a": {"methods": {NOT_CENTRED: {}, CHOSEN: {}}}}
+    part: Any = {"b": {"methods": {CHOSEN: {}}}}
+    assert papers_method({"cifar10": whole, "svhn": whole}) == NOT_CENTRED
+    assert papers_method({"cifar10": whole, "svhn": part}) == CHOSEN
 
 
 def test_claims_that_are_open_are_not_counted_as_decided() -> None:

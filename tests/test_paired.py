@@ -32,16 +32,24 @@ def test_areas_are_mean_heights() -> None:
 
 def test_an_interval_is_as_wide_as_theory_says() -> None:
     areas = np.random.default_rng(1).normal(0.5, 0.1, 400)
-    mean, low, high = Bootstrap(400).mean(areas)
+    mean, low, high = Bootstrap(400).mean(areas[None])
     assert mean == pytest.approx(areas.mean(), abs=1e-5)
     assert high - low == pytest.approx(2 * 1.96 * areas.std() / 20, rel=0.1)
 
 
 def test_a_paired_difference_does_not_know_what_images_share() -> None:
     areas = np.random.default_rng(1).uniform(0.2, 0.8, 100)
-    found = Bootstrap(100).compare(areas + 0.1, areas)
+    found = Bootstrap(100).compare(areas[None] + 0.1, areas[None])
     assert found["difference"] == pytest.approx([0.1, 0.1, 0.1])
     assert found["relative"][1] < 0.1 / areas.mean() < found["relative"][2]
+
+
+def test_an_interval_knows_that_another_training_would_differ() -> None:
+    areas = np.random.default_rng(1).uniform(0.2, 0.8, 100)
+    seeds = areas + np.array([[-0.1], [0.0], [0.1]])
+    _, low, high = Bootstrap(100).compare(seeds, areas[None])["difference"]
+    assert low == pytest.approx(-0.1)  # the worst seed, drawn three times
+    assert high == pytest.approx(0.1)
 
 
 def test_skill_is_measured_on_the_images_that_have_a_reference() -> None:
@@ -72,8 +80,8 @@ def test_seeds_are_averaged_image_by_image() -> None:
         for seed, numbers in ((0, 0b11111), (1, 0b10000))
     ]
     row = read_rows(pieces)["FastSHAP", "Shapley"]
-    assert row.areas["a"].tolist() == [pytest.approx((1 + 0.125) / 2)]
-    assert row.by_seed["a"] == [1, 0.125]
+    assert row.areas["a"].tolist() == [[1], [0.125]]
+    assert row.curves["a"].tolist() == [[0.5, 0.5, 0.5, 0.5, 1]]
 
 
 @pytest.mark.parametrize(
@@ -89,3 +97,7 @@ def test_seeds_are_averaged_image_by_image() -> None:
 )
 def test_the_claim_is_confirmed_by_a_whole_interval_alone(gain: list[float] | None, verdict: str) -> None:
     assert verdict_on(gain) == verdict
+
+
+def test_a_claim_that_leaves_no_room_is_out_of_reach() -> None:
+    assert verdict_on([0.1, 0.05, 0.2], room=0.2) == "not confirmed, out of reach"
