@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from page_text import emphasis, listed, table
+from page_text import emphasis, listed, table, with_skill
 from provenance import provenance
 
 CURVES = (
@@ -113,11 +113,6 @@ def curves_table(agreement: Mapping[str, Any]) -> str:
     for areas, runs in sittings.items():
         rows.append([f"random order, beside {' and '.join(runs)}", *(f"{area:.3f}" for area in areas)])
     return table(["", *(key.replace("inclusion", "incl.").replace("exclusion", "excl.") for key in CURVES)], rows)
-
-
-def with_skill(area: float, skill: float | None) -> str:
-    """Area, and skill where it is known."""
-    return f"{area:.3f}" if skill is None else f"{area:.3f} ({skill:.2f})"
 
 
 def between(shares: Sequence[float]) -> str:

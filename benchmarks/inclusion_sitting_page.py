@@ -18,7 +18,7 @@ from inclusion_results import (
     main_row,
     searched_name,
 )  # fmt: skip
-from page_text import emphasis, listed, percent, table
+from page_text import emphasis, listed, percent, table, with_skill
 
 Sitting = Mapping[str, Any]
 
@@ -91,7 +91,7 @@ def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
         lines.append((EVERY, label_of(EVERY, "Shapley"), sitting["methods"][EVERY]["Shapley"]))
     for method, label, row in sorted(lines, key=lambda line: -line[2]["areas"][CURVES[0]][0]):
         seconds = f"{row['training']['seconds']:.0f} s" if "training" in row else ""
-        areas = [with_skill(row, name) for name in CURVES] + [f"{row['areas'][name][0]:.3f}" for name in quarters]
+        areas = [area_of(row, name) for name in CURVES] + [f"{row['areas'][name][0]:.3f}" for name in quarters]
         own = method == BASE or "over base" not in row
         gains = ["" if own else percent(row["over base"][name].get("relative")) for name in (CURVES[0], CURVES[2])]
         few = f" ({row['images']} images)" if method in {KERNEL_SHAP, LONG_RUN} else ""
@@ -108,7 +108,7 @@ def weighting_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     ordered = sorted(rows, key=emphasis)
     chosen = chosen_in(sitting)
     return ["weighting", *map(short, CURVES)], [
-        [f"**{name}**" if name == chosen else name, *(with_skill(rows[name], curve) for curve in CURVES)]
+        [f"**{name}**" if name == chosen else name, *(area_of(rows[name], curve) for curve in CURVES)]
         for name in ordered
     ]
 
@@ -127,7 +127,7 @@ def searched_rows(sitting: Sitting, searched: Sequence[str]) -> tuple[list[str],
     """Areas of the UNets of the search, from small coalitions to large."""
     found = {weights: row for method in searched for weights, row in sitting["methods"][method].items()}
     return ["weighting", "training", *map(short, CURVES)], [
-        [name, training_text(row["training"]), *(with_skill(row, curve) for curve in CURVES)]
+        [name, training_text(row["training"]), *(area_of(row, curve) for curve in CURVES)]
         for name, row in sorted(found.items(), key=lambda item: emphasis(item[0]))
     ]
 
@@ -207,15 +207,14 @@ def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
         ]
         found = [main_row(sitting, name)[1] for name in times]
         for row in sorted(found, key=lambda row: row["training"]["seconds"]) if len(found) > 1 else []:
-            cells = [with_skill(row, curve) for curve in CURVES]
+            cells = [area_of(row, curve) for curve in CURVES]
             rows.append([label_of(method, chosen_in(sitting)), f"{row['training']['seconds']:.0f} s", *cells])
     return ["", "training", *map(short, CURVES)], rows
 
 
-def with_skill(row: Mapping[str, Any], name: str) -> str:
-    """Area, and skill where it is known."""
-    known = row.get("skill", {}).get(name)
-    return f"{row['areas'][name][0]:.3f}" + (f" ({known:.2f})" if known is not None else "")
+def area_of(row: Mapping[str, Any], name: str) -> str:
+    """Area of a curve, and skill where it is known."""
+    return with_skill(row["areas"][name][0], row.get("skill", {}).get(name))
 
 
 def short(name: str) -> str:

@@ -32,6 +32,11 @@ def percent(gain: Sequence[float] | None) -> str:
     return "" if gain is None else f"{gain[0]:+.1%} ({100 * gain[1]:+.1f} to {100 * gain[2]:+.1f})"
 
 
+def with_skill(area: float, skill: float | None) -> str:
+    """Area, and skill where it is known."""
+    return f"{area:.3f}" if skill is None else f"{area:.3f} ({skill:.2f})"
+
+
 def duration(seconds: float) -> str:
     """Seconds, or what is easier to read."""
     if seconds < 1:
