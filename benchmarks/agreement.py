@@ -33,7 +33,7 @@ from torch import Tensor
 
 import fwshapley as fw
 import resnet
-from data_option import existing_path
+from data_option import existing_path, need_data
 from fwshapley.files import written_whole
 from fwshapley.games.masking import Output
 from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
@@ -110,10 +110,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--add", type=Path, nargs="+", default=[], help="only add the runs that these files recorded")
     parser.add_argument("--smoke", action="store_true", help="some seconds on made-up images")
     arguments = parser.parse_args()
+    if not (arguments.draw or arguments.add):
+        need_data(parser, arguments)
     if arguments.smoke:
-        arguments.data, arguments.runs = None, ["2 minutes"]
-    elif arguments.data is None and not (arguments.draw or arguments.add):
-        parser.error("--data is needed, or --smoke")
+        arguments.runs = ["2 minutes"]
     arguments.images, arguments.calls = (SMOKE_IMAGES, SMOKE_CALLS) if arguments.smoke else (IMAGES, CALLS)
     return arguments
 

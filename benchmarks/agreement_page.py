@@ -6,15 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from page_text import emphasis, listed, table, with_skill
+from page_text import emphasis, listed, table
 from provenance import provenance
-
-CURVES = (
-    "inclusion, second surrogate",
-    "exclusion, second surrogate",
-    "inclusion, zero-masked model",
-    "exclusion, zero-masked model",
-)
 
 PAGE = """## Learned values against long-run references: CIFAR-10
 
@@ -27,18 +20,16 @@ allows. One network is trained for all weightings, for the GPU time named; one s
 
 ![Correlation by weighting](figures/agreement.png)
 
-"Uneven" leaves the loss over t as it is, instead of dividing it by the root of its level ([math.md](math.md), section
-3); it was held against references in bf16, whose rounding is as large as what one player adds to a large coalition, so
-that beta above 1 is left out. Large beta is where this network fails: the class is nearly certain once most of the
-image is seen, little is left to explain, and that little is not learnt. Log odds, which do not saturate, do not help.
+"Uneven" gives all probabilities t, with which players take part, the weight that the plain loss gives them, instead of
+dividing by the root of its level ([math.md](math.md), section 3); it was held against references in bf16, whose
+rounding is as large as what one player adds to a large coalition, so that beta above 1 is left out. Large beta is where
+this network fails: the class is nearly certain once most of the image is seen, little is left to explain, and that
+little is not learnt. Log odds, which do not saturate, do not help.
 "FastSHAP" is the kernel objective for Shapley values with the paper's UNet. "Class mean" explains every image by the
 mean explanation of its class.
 
-Areas under the inclusion curve (higher is better) and the exclusion curve (lower is better) on 1000 test images. The
-second surrogate has another seed and initialisation and was never shown to an explainer; the zero-masked model has
-never seen holes. Skill on {images} images: 0 is a random order, 1 the order of the references.
-
-{curves}
+The table joins runs of several sittings; the last line is of the last of them. How well such a network finds what
+matters is in the next section.
 
 {provenance}
 """
@@ -52,7 +43,6 @@ def agreement_section(document: Mapping[str, Any]) -> str:
         calls=found["calls"],
         images=found["images"],
         cifar=cifar_table(found),
-        curves=curves_table(found),
         provenance=provenance(document),
     )
 
@@ -97,22 +87,6 @@ def pearson(run: Mapping[str, Any], name: str) -> str:
     """Correlation, or nothing where a run has not learnt the weighting or its references do not know it."""
     known = name in run["agreement"] and (run.get("references") != "bf16" or emphasis(name) <= 1)
     return f"{run['agreement'][name]['pearson']:.2f}" if known else ""
-
-
-def curves_table(agreement: Mapping[str, Any]) -> str:
-    """Areas and skill of a few weightings, by run."""
-    rows = []
-    for run, found in agreement["runs"].items():
-        for name in ("Beta(16, 1)", "Beta(4, 1)", "Shapley", "Beta(1, 4)"):
-            if name in found["curves"]["areas"]:
-                areas, skills = found["curves"]["areas"][name], found["curves"]["skill"][name]
-                rows.append([f"{run}: {name}", *(with_skill(areas[key], skills.get(key)) for key in CURVES)])
-    sittings: dict[tuple[float, ...], list[str]] = {}
-    for run, found in agreement["runs"].items():
-        sittings.setdefault(tuple(found["curves"]["random"][key] for key in CURVES), []).append(run)
-    for areas, runs in sittings.items():
-        rows.append([f"random order, beside {' and '.join(runs)}", *(f"{area:.3f}" for area in areas)])
-    return table(["", *(key.replace("inclusion", "incl.").replace("exclusion", "excl.") for key in CURVES)], rows)
 
 
 def between(shares: Sequence[float]) -> str:

@@ -66,7 +66,7 @@ from inclusion_results import (
 )  # fmt: skip
 from measure import timed
 from paired import Kept, pack, read_row
-from pieces import keep_piece, read_piece
+from pieces import keep_piece, take_piece
 from record import record
 
 SEEDS = (0, 1, 2)
@@ -129,11 +129,13 @@ class Study:
     def keep(self, method: str, seed: int, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a piece: what was kept of an earlier call, or else what is made now."""
         path = pieces_in(self.arguments.work) / f"{self.name}, {self.setting.sitting}, {method}, {seed}.json"
-        kept = read_piece(path)
+        settings = {"seconds": self.arguments.seconds, "search seconds": self.arguments.search_seconds}
+        kept = take_piece(path, settings)
         if kept is not None:
             return kept
         found, seconds = timed(make)
         about = {"dataset": self.name, "sitting": self.setting.sitting, "method": method, "seed": seed}
+        about["settings"] = settings
         keep_piece(path, {**about, **found, "seconds": seconds}, self.arguments.device)
         print(f"{self.name}: {method}, seed {seed}: {seconds:.0f} s", *told(found), flush=True)
         return found
@@ -185,18 +187,18 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="some seconds on made-up images")
     arguments = parser.parse_args()
     arguments.figures.mkdir(parents=True, exist_ok=True)
+    if not (arguments.draw or arguments.join):
+        need_data(parser, arguments)
     arguments.search_seconds = arguments.search_seconds or arguments.seconds
     arguments.images, arguments.steps, arguments.calls = IMAGES, STEPS, CALLS
     arguments.validation, arguments.searched = resnet.VALIDATION, fw.FEASIBLE_SET
     if arguments.smoke:
         arguments.searched = fw.FEASIBLE_SET[:1]
-        arguments.data, arguments.work = None, arguments.out / "parts"
+        arguments.work = arguments.out / "parts"
         arguments.datasets, arguments.seeds = ["cifar10"], [0]
         left_out = {"encoder", CHOSEN, NOT_CENTRED, "long run, chosen", f"{BASE}, longer", f"{EVERY}, longer"}
         arguments.parts = [part for part in PARTS if part not in left_out]
         arguments.images, arguments.steps, arguments.calls, arguments.validation = 4, 4, 530, 8
-    elif not (arguments.draw or arguments.join):
-        need_data(parser, arguments)
     return arguments
 
 

@@ -63,9 +63,9 @@ trainings differ, and one nothing. Seeds are of explainers; model and surrogates
 
 **The claim.** The paper says that its method has {claim:.0%} more inclusion area than FastSHAP, on average. Its method
 is the UNet with the weighting chosen; the verdict is on {judged}. The UNet for Shapley values differs from FastSHAP in
-the objective and in how coalitions are drawn. "Room" is what an explanation would gain that keeps every class between
-nobody and everyone, where all are alike: more cannot be had. "Best of nine" is under the weighting that is best on the
-test images themselves, Shapley included, which nobody may pick.
+the objective and in how coalitions are drawn. "Room" is the gain of a perfect explanation, whose first players suffice
+to keep every class: more cannot be had (with all players or none, all methods are alike). "Best of nine" is under the
+weighting that is best on the test images themselves, Shapley included, which nobody may pick.
 
 {claims}
 

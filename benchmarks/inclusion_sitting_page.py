@@ -161,7 +161,7 @@ def spread_text(sitting: Sitting) -> str:
     widths = [
         (row["areas"][name][2] - row["areas"][name][1]) / 2 for row in rows if row["images"] == whole for name in CURVES
     ]
-    text = f"Half the interval of an area over {whole:,} images is {min(widths):.3f} to {max(widths):.3f}."
+    text = f"95 % intervals of areas over {whole:,} images are ± {min(widths):.3f} to {max(widths):.3f}."
     for method in (BASE, EVERY):
         label, row = main_row(sitting, method) if method in sitting["methods"] else ("", {"by seed": {}})
         seeds = {name: row["by seed"].get(name, []) for name in CURVES}

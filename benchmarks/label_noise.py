@@ -34,6 +34,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
 import fwshapley as fw
+from data_option import existing_path, need_data
 from fwshapley.datasets.packed import Split
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
@@ -79,15 +80,15 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, nargs="+", help="images as npz: x_train, y_train, x_test, y_test")
+    parser.add_argument("--data", type=existing_path, nargs="+", help="images as npz: x_train, y_train, x_test, y_test")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
     parser.add_argument("--smoke", action="store_true", help="scikit-learn's digits and three trees")
     arguments = parser.parse_args()
-    if not (arguments.data or arguments.smoke or arguments.draw):
-        parser.error("--data is needed, or --smoke")
+    if not arguments.draw:
+        need_data(parser, arguments)
     return arguments
 
 

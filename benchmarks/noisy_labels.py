@@ -73,7 +73,7 @@ from noisy_results import (
     plan,
     reference_name,
 )
-from pieces import keep_piece
+from pieces import keep_piece, take_piece
 from record import record
 
 K, CLASSES = 5, 10
@@ -168,7 +168,7 @@ def name_of(path: Path, parser: argparse.ArgumentParser) -> str:
 def is_wanted(job: Job, arguments: argparse.Namespace) -> bool:
     """Whether a job is to be done in this call, and has not been done."""
     chosen = job.part in arguments.parts and job.noise in arguments.noises and job.kind in arguments.features
-    return chosen and not (arguments.work / f"{job.name}.json").exists()
+    return chosen and take_piece(arguments.work / f"{job.name}.json", settings_of(job, arguments)) is None
 
 
 def run(jobs: Sequence[Job], arguments: argparse.Namespace) -> None:

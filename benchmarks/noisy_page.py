@@ -207,12 +207,12 @@ def leave_one_out_text(tables: Mapping[str, Any]) -> str:
         judged = {name: each for name, each in rows.items() if is_comparable(name)}
         best = max(judged, key=lambda name: judged[name]["auroc"][0])
         beside = f"leave-one-out on {reference_name(USUAL)} {row['auroc'][0]:.3f}, " if row else ""
-        found = f"best of those with as many or none {best}, {judged[best]['auroc'][0]:.3f}"
+        found = f"best of all methods with these references or none: {best}, {judged[best]['auroc'][0]:.3f}"
         parts.append(f"{TITLES[dataset]}: {beside}{found}")
     scores = f"{'; '.join(parts)}. " if parts else ""
     return (
         f"{scores}Leave-one-out, done right, counts every point among the K nearest of some reference image; of the "
-        "values that the paper's authors published for it, at most one is not 0."
+        "values in the files that the paper's authors published for it, at most one is not 0."
     )
 
 

@@ -36,6 +36,18 @@ def read_piece(path: Path) -> dict[str, Any] | None:
     return piece
 
 
+def take_piece(path: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what was kept, if anything was; end with a message if that was made with other settings."""
+    piece = read_piece(path)
+    for name, made in (piece or {}).get("settings", {}).items():
+        if name in settings and made != settings[name]:
+            raise SystemExit(
+                f"{path} was made with {name} {made}, not {settings[name]}: give another --work (a smoke run: --out), "
+                "or delete it"
+            )
+    return piece
+
+
 def fingerprint() -> str:
     """Of the package's code, so that pieces made by different code can be told apart."""
     files = sorted(Path(fwshapley.__file__).parent.rglob("*.py"))

@@ -47,7 +47,7 @@ from fwshapley.valuation.learned.amortized import Method
 from fwshapley.valuation.methods import USUAL_TRUNCATION
 from fwshapley.valuation.rounds import STEADY
 from measure import timed
-from pieces import commands, keep_piece, origin, read_piece
+from pieces import commands, keep_piece, origin, read_piece, take_piece
 from record import record
 
 K, CLASSES, COLUMNS = 5, 10, 512
@@ -95,13 +95,13 @@ def main() -> None:
         draw(results["rows"]).savefig(arguments.figures / "table2.png")
         return
     for part in arguments.parts:
-        if not (arguments.work / f"{part}.json").exists():
+        if take_piece(arguments.work / f"{part}.json", settings_of(arguments)) is None:
             run(part, arguments)
     if arguments.no_join:
         return
     results = join(arguments.work)
     started = time.perf_counter() - results["seconds"]
-    record("table2", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["scikit-learn"])
+    record("table2", results, out=arguments.out, seeds=results["seeds"], started=started, packages=["scikit-learn"])
     draw(results["rows"]).savefig(arguments.figures / "table2.png")
 
 
@@ -139,11 +139,16 @@ def run(part: str, arguments: argparse.Namespace) -> None:
     sizes = {"points": len(points.x), "references": len(points.x_reference)}
     rows = [sizes | {"extrapolated": ""} | row for row in rows]
     source = "made up" if arguments.smoke else f"ResNet-18 on {arguments.data.name}"
-    keep_piece(
-        arguments.work / f"{part}.json", {"rows": rows, "seconds": seconds, "features": source}, arguments.device
-    )
+    piece = {"rows": rows, "seconds": seconds, "features": source, "settings": settings_of(arguments)}
+    keep_piece(arguments.work / f"{part}.json", piece, arguments.device)
     for row in rows:
         print(f"{row['method']}: {row['seconds']:.3g} s{', extrapolated' * bool(row['extrapolated'])}", flush=True)
+
+
+def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What parts of one table must have in common."""
+    data = None if arguments.data is None else arguments.data.name
+    return {"seed": arguments.seeds[0], "seconds": arguments.seconds, "data": data, "device": arguments.device}
 
 
 def prepare(arguments: argparse.Namespace) -> Points:
@@ -308,6 +313,7 @@ def join(work: Path) -> dict[str, Any]:
         "features": pieces[0]["features"],
         "commands": commands(pieces),
         "machines": [origin(pieces[0])],
+        "seeds": sorted({piece.get("settings", {}).get("seed", 0) for piece in pieces}),
         "k": K,
         "paper minutes": PAPER_MINUTES,
         "missing": [part for part in PARTS if part not in kept],

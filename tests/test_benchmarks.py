@@ -57,6 +57,7 @@ def test_page_of_noisy_labels_says_what_is_missing(monkeypatch: pytest.MonkeyPat
         ("noisy_labels --data {}/no.npz", "argument --data: there is no file or folder {}/no.npz"),
         ("learned_valuation --data {}/no.npz", "argument --data: there is no file or folder {}/no.npz"),
         ("table2 --work {}", "--data is needed, or --smoke"),
+        ("inclusion --smoke --data {}", "--smoke takes no --data: it runs on what is bundled or made up"),
         ("noisy_labels --parts exact --work {}", "--data is needed for the parts exact, or --smoke"),
         ("learned_valuation --parts large --work {}", "--data is needed for the parts large, or --smoke"),
     ],

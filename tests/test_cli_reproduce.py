@@ -82,17 +82,39 @@ def test_a_script_runs_with_its_options_and_its_exit_status_is_handed_on(
 ) -> None:
     assert run("sheep", "--seeds", "0", "1", "--device", "cpu", "--help")[0] == 0
     assert "asked for ['--seeds', '0', '1', '--device', 'cpu', '--help']" in capfd.readouterr().out
-    assert run("sheep", "--", "--fail")[0] == 7
-    assert "asked for ['--fail']" in capfd.readouterr().out
     assert not (checkout / "build").exists()
+    assert run("sheep", "--", "--fail")[0] == 7
+    assert "asked for ['--fail', " in capfd.readouterr().out
 
 
-def test_a_smoke_run_does_not_replace_what_was_recorded(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    smoke = str(checkout / "build" / "smoke")
+def test_a_run_does_not_replace_what_was_recorded(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    usual, smoke = (str(checkout / "build" / name) for name in ("reproduced", "smoke"))
+    code, _, err = run("sheep")
+    assert code == 0
+    assert f"asked for ['--out', '{usual}', '--figures', '{usual}']" in capfd.readouterr().out
+    assert f"results are in {usual}, figures in {usual}" in err
     assert run("sheep", "--smoke")[0] == 0
     assert f"asked for ['--smoke', '--out', '{smoke}', '--figures', '{smoke}']" in capfd.readouterr().out
     assert run("sheep", "--smoke", "--out=mine")[0] == 0
     assert f"asked for ['--smoke', '--out=mine', '--figures', '{smoke}']" in capfd.readouterr().out
+
+
+def test_folders_that_take_no_files_are_refused_before_anything_runs(
+    checkout: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / "taken").write_text("a file")
+    code, _, err = run("sheep", "--out", str(checkout / "taken"))
+    assert code == 2
+    assert "taken is a file: choose another folder" in " ".join(err.split())
+    assert "asked for" not in capfd.readouterr().out
+
+
+def test_an_interrupted_script_is_waited_for_and_ours_says_how_to_go_on(checkout: Path) -> None:
+    script = "import os, signal\nos.kill(os.getppid(), signal.SIGINT)  # '--smoke'\n"
+    (checkout / "benchmarks" / "sheep.py").write_text(script + '"--smoke"\n')
+    code, _, err = run("sheep")
+    assert code == 130
+    assert "the same command goes on from there" in err
 
 
 @pytest.mark.usefixtures("checkout")

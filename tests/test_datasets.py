@@ -182,8 +182,10 @@ def test_pickles_are_not_read_and_mnist_is_not_taken_for_fashion(tmp_path: Path)
 
 @pytest.mark.usefixtures("unchecked")
 def test_unknown_names_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="name must be one of 'cifar10', 'fashion_mnist', 'svhn'; got 'cifar'"):
-        datasets.load("cifar", tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="there is no data set 'cifar-10': did you mean 'cifar10'"):
+        datasets.load("cifar-10", tmp_path)  # type: ignore[arg-type] # on purpose
+    with pytest.raises(ValueError, match="name must be one of 'cifar10', 'fashion_mnist', 'svhn'; got 'imagenet'"):
+        datasets.load("imagenet", tmp_path)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="split must be one of 'train', 'test'; got 'valid'"):
         datasets.load("svhn", tmp_path, split="valid")  # type: ignore[arg-type]
 
@@ -214,8 +216,8 @@ BLANK = np.zeros((10, 28, 28), np.uint8)
         ("CIFAR-10, unpacked", BATCH, partial(put, b"\x0a" + bytes(3072)), "not CIFAR-10: its labels are 0 to 10"),
         ("CIFAR-10, archive", ARCHIVE, cut, r"binary\.tar\.gz is cut off"),
         ("CIFAR-10, archive", ARCHIVE, partial(put, b"<html>"), r"binary\.tar\.gz is cut off, or no gzipped archive"),
-        ("CIFAR-10, arrays", "cifar10.npz", cut, r"cifar10\.npz is no npz file of arrays, or is damaged"),
-        ("CIFAR-10, mosaics", "cifar10_jpeg95.npz", partial(put, b"words"), "is no npz file of arrays"),
+        ("CIFAR-10, arrays", "cifar10.npz", cut, r"cifar10\.npz is damaged or cut off: .*Get it again"),
+        ("CIFAR-10, mosaics", "cifar10_jpeg95.npz", partial(put, b"words"), "is no npz file, or holds objects"),
         ("SVHN", "train_32x32.mat", cut, r"train_32x32\.mat is cut off"),
         ("SVHN", "train_32x32.mat", partial(put, b"<html>"), "no MATLAB file of SVHN's cropped digits"),
         ("SVHN", "train_32x32.mat", lambda path: savemat(path, {"X": 1}), "has no variable 'y'"),
@@ -262,7 +264,10 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
         ({"y_train": np.zeros(3)}, "must hold y_train, and x_train or blob_train with offsets_train"),
         ({"y_train": np.zeros(3), "x_train": np.zeros((3, 8, 8))}, "images as bytes; its are float64, of shape"),
         ({"y_train": np.zeros(3), "x_train": np.zeros((2, 8, 8), np.uint8)}, "there are 3 labels of 2 images"),
-        ({"y_train": np.array([object()]), "x_train": np.zeros((1, 8, 8), np.uint8)}, "Object arrays cannot be loaded"),
+        (
+            {"y_train": np.array([object()]), "x_train": np.zeros((1, 8, 8), np.uint8)},
+            "objects, which are not read",
+        ),
         (
             {"y_train": np.zeros(1), "blob_train": np.zeros(9, np.uint8), "offsets_train": np.array([0, 9])},
             "a mosaic cannot be read",
@@ -340,6 +345,15 @@ def test_a_download_of_another_content_is_not_kept(
     assert not list((tmp_path / "root" / "svhn").iterdir())
 
 
+def test_another_data_set_of_the_same_shape_is_known_by_its_number_of_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed_arrays(tmp_path, "cifar10")
+    monkeypatch.setitem(DATASETS, "svhn", replace(DATASETS["svhn"], counts=COUNTS))
+    with pytest.raises(ValueError, match=r"cifar10\.npz seems to be SVHN, not CIFAR-10: it has 10 images to train"):
+        datasets.load("cifar10", tmp_path)
+
+
 @pytest.mark.parametrize("place", ["/nowhere", ""])
 def test_without_the_internet_it_says_which_file_to_put_where(
     place: str, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -349,8 +363,9 @@ def test_without_the_internet_it_says_which_file_to_put_where(
         datasets.load("svhn", tmp_path / "root")
     message = str(failure.value)
     assert ("File not found" if place else "refused") in message
-    assert message.endswith(f"train_32x32.mat into {tmp_path / 'root' / 'svhn'}")
-    assert not list((tmp_path / "root" / "svhn").iterdir())
+    there = f"train_32x32.mat into {tmp_path / 'root' / 'svhn'}, or a packed svhn.npz into {tmp_path / 'root'}"
+    assert message.endswith(there)
+    assert not (tmp_path / "root").exists()
 
 
 def test_official_files_are_those_of_the_right_split() -> None:

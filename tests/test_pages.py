@@ -17,7 +17,7 @@ from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED
 from noisy_labels import agreement, score
 from noisy_page import auroc_of, failed_text, is_comparable
 from noisy_results import PAPER_NOISE, Job, tables
-from pieces import keep_piece, origin, origins, read_piece
+from pieces import keep_piece, origin, origins, read_piece, take_piece
 from provenance import recompressed_text, without_folders
 from table2_page import Speed, speedup_text
 
@@ -47,6 +47,17 @@ def test_a_piece_knows_where_it_was_made(tmp_path: Path) -> None:
     assert "torch " in origin(piece)
     assert " cores of " in origin(piece | {"machine": piece["machine"] | GPU})
     assert origin(piece | {"machine": GPU, "device": "cuda"}).startswith(str(GPU["gpu"]))
+
+
+def test_a_piece_of_other_settings_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "exact.json"
+    assert take_piece(path, {"seed": 7}) is None
+    keep_piece(path, {"found": 1, "settings": {"seed": 0, "seconds": 12}}, "cpu")
+    taken = take_piece(path, {"seed": 0})
+    assert taken is not None
+    assert taken["found"] == 1
+    with pytest.raises(SystemExit, match=r"exact\.json was made with seed 0, not 7: give another --work"):
+        take_piece(path, {"seed": 7})
 
 
 def test_parts_name_all_machines_they_were_made_on_even_of_early_pieces() -> None:
@@ -104,7 +115,7 @@ def test_learned_values_are_held_against_those_that_they_were_to_learn() -> None
         "learned, improved, Shapley": row(0.6, spearman=[0.1, 0.0]),
     }
     tables = {"svhn": {PAPER_NOISE: {"noisy labels": {"methods": methods}}}}
-    measured, verdict = accuracy_line({"results": {"tables": tables, "missing": []}})
+    measured, verdict = accuracy_line({"results": {"tables": tables, "missing": [], "settings": {}}})
     assert "SVHN: KNN-Shapley 0.990, exact for the vote 0.940, its network 0.940 and ours 0.600" in measured
     assert verdict.startswith("its network: worse than KNN-Shapley, as good as exact values for the vote")
     assert verdict.endswith("ours, taught by exact values: not decided against KNN-Shapley")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fwshapley.cli.console import console, errors, errors_explained
+from fwshapley.files import check_writable
 from fwshapley.tables.wording import closest
 
 SMOKE = "--smoke"
+MEASURE_NOTHING = {"--help", "-h", "--draw"}
 PASSED_ON = {"allow_interspersed_args": False}
 """Setting of the command: what follows NAME is the script's."""
 
@@ -44,8 +47,9 @@ def reproduce(
 ) -> None:
     """Run a benchmark again: one for each table or figure of the results.
 
-    The scripts are in the repository, not in the installed package: call this in a checkout. A run writes
-    benchmarks/results/NAME.json and a figure; one with --smoke takes seconds, and writes to build/smoke.
+    The scripts are in the repository, not in the installed package: call this in a checkout. A run writes NAME.json and
+    a figure to build/reproduced, beside what was recorded (benchmarks/results), which stays; give --out and --figures
+    for other folders. One with --smoke takes seconds, on bundled data, and writes to build/smoke.
 
     Start with: fwshapley reproduce --list
     """
@@ -88,15 +92,47 @@ def find_scripts(folder: Path) -> dict[str, str]:
 def _run(script: Path, options: Sequence[str]) -> int:
     """Run a script with this Python, its output as it comes, and return its exit status."""
     options = list(options[1:] if options[:1] == ["--"] else options)
-    if SMOKE in options:
-        smoke = script.parents[1] / "build" / "smoke"
-        smoke.mkdir(parents=True, exist_ok=True)
-        for option in ("--out", "--figures"):  # or a run of seconds would take the place of recorded results
-            given = any(each.partition("=")[0] == option for each in options)
-            options += [] if given else [option, str(smoke)]
+    folders = {} if MEASURE_NOTHING & {*options} else _choose_folders(script, options)
+    for option, folder in folders.items():
+        check_writable(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        options += [] if _given(options, option) else [option, str(folder)]
     command = [sys.executable, str(script), *options]
     errors.print(Text(f"running {' '.join(command[1:])}", style="dim"), soft_wrap=True)
-    return subprocess.run(command, check=False).returncode  # noqa: S603 - the script that the user named
+    status = _wait_for(command)
+    if folders and not status:
+        told = f"results are in {folders['--out']}, figures in {folders['--figures']}"
+        errors.print(Text(told, style="dim"), soft_wrap=True)
+    return status
+
+
+def _choose_folders(script: Path, options: Sequence[str]) -> dict[str, Path]:
+    """Return where to write: not where it would take the place of what was recorded, unless that was asked for."""
+    usual = script.parents[1] / "build" / ("smoke" if SMOKE in options else "reproduced")
+    return {option: Path(_given(options, option) or usual) for option in ("--out", "--figures")}
+
+
+def _given(options: Sequence[str], wanted: str) -> str | None:
+    """Return the value of an option, if it was given as `--name value` or `--name=value`."""
+    for option, after in itertools.zip_longest(options, options[1:]):
+        name, equals, value = option.partition("=")
+        if name == wanted:
+            return value if equals else after
+    return None
+
+
+def _wait_for(command: Sequence[str]) -> int:
+    """Run a command to its end, which is also ours: it does not outlive us."""
+    with subprocess.Popen(command) as process:  # noqa: S603 - the script that the user named
+        before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the script has it too, as both are of one terminal
+            process.wait()
+            errors.print("stopped: what was finished is kept, and the same command goes on from there")
+            return KILLED + signal.SIGINT
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _list(folder: Path, scripts: dict[str, str]) -> Table:

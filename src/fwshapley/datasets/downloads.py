@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator
 from http.client import HTTPException
 from pathlib import Path
@@ -44,9 +45,11 @@ def download(file: RemoteFile, folder: Path, *, progress: bool = True) -> Path:
         progress: shows a bar on a terminal.
     """
     found, path = hashlib.md5(usedforsecurity=False), folder / file.name
+    chunks = _chunks(file, progress=progress)
+    first = next(chunks, b"")  # nothing is made, not even a folder, before anything arrives
     with written_whole(path) as temporary:
         with temporary.open("wb") as out:
-            for chunk in _chunks(file, progress=progress):
+            for chunk in itertools.chain([first], chunks):
                 out.write(chunk)
                 found.update(chunk)
         if found.hexdigest() != file.md5:

@@ -14,6 +14,7 @@ from fwshapley.checks import check_choice
 from fwshapley.datasets import downloads
 from fwshapley.datasets.packed import Arrays, Split, read_packed
 from fwshapley.datasets.sources import DATASETS, Name, Source
+from fwshapley.tables.wording import closest
 
 ROOT_VARIABLE, USUAL_ROOT = "FWSHAPLEY_DATA", "~/.cache/fwshapley"
 
@@ -50,6 +51,8 @@ def load(
         download: whether to fetch what is missing.
         progress: shows a bar on a terminal, for downloads.
     """
+    if name not in DATASETS and (meant := closest(str(name), list(DATASETS))):
+        raise ValueError(f"there is no data set {name!r}: did you mean {meant!r}?")
     check_choice("name", name, list(DATASETS))
     check_choice("split", split, get_args(Split))
     source = DATASETS[name]
@@ -66,7 +69,7 @@ def load(
     if paths is None:
         paths = _download(source, place, split, progress=progress)
     images, labels = read_packed(paths[0], split) if paths[0].suffix == ".npz" else source.read(paths, split)
-    _check(source, paths[0], (images, labels))
+    _check(source, paths[0], (images, labels), split)
     return LabelledImages(torch.from_numpy(images), torch.from_numpy(labels), source.classes)
 
 
@@ -82,9 +85,15 @@ def _download(source: Source, root: Path, split: Split, *, progress: bool) -> tu
     return tuple(folder / file.name for file in source.remote[split])
 
 
-def _check(source: Source, path: Path, arrays: Arrays) -> None:
+def _check(source: Source, path: Path, arrays: Arrays, split: Split) -> None:
     images, labels = arrays
     if not len(labels) or images.shape != (len(labels), *source.shape):
         raise ValueError(f"{path} is not {source.title}: its images are {images.shape}, its labels {labels.shape}")
     if labels.min() < 0 or labels.max() >= len(source.classes):
         raise ValueError(f"{path} is not {source.title}: its labels are {labels.min()} to {labels.max()}")
+    for other in DATASETS.values():  # of the same shape, nothing but their number tells them apart
+        alike = other.shape == source.shape and len(labels) == other.counts[split] != source.counts[split]
+        if alike:
+            raise ValueError(
+                f"{path} seems to be {other.title}, not {source.title}: it has {len(labels):,} images to {split}"
+            )

@@ -55,8 +55,10 @@ def _read_arrays(path: str | Path, split: Split) -> dict[str, NDArray[Any]]:
             return {name.removesuffix(ending): packed[name] for name in packed.files if name.endswith(ending)}
     except FileNotFoundError:
         raise
-    except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is no npz file of arrays, or is damaged: {error}") from error
+    except (TypeError, ValueError) as error:  # numpy's own words advise to unpickle it
+        raise ValueError(f"{path} is no npz file, or holds objects, which are not read") from error
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} is damaged or cut off: {error}. Get it again, whole") from error
 
 
 def _tiles(path: str | Path, blob: NDArray[np.uint8], offsets: NDArray[np.integer]) -> Iterator[NDArray[np.uint8]]:

@@ -26,6 +26,7 @@ class Source:
         title: as its authors write it.
         classes: names, in the order of the labels.
         shape: channels, height and width of an image.
+        counts: of the images of each split.
         remote: official files of a split.
         stored: sets of files that a split may be read from.
         folders: of the root, to look for those in; downloads go to the first.
@@ -36,6 +37,7 @@ class Source:
     title: str
     classes: tuple[str, ...]
     shape: tuple[int, int, int]
+    counts: Mapping[Split, int]
     remote: Mapping[Split, tuple[RemoteFile, ...]]
     stored: Mapping[Split, tuple[tuple[str, ...], ...]]
     folders: tuple[str, ...]
@@ -58,7 +60,8 @@ class Source:
         addresses = " and ".join(file.address for file in self.remote[split])
         there = [name for folder in self.folders for name in self.pickled if (root / folder / name).exists()]
         pickled = f" ({there[0]} is pickled: reading it could run any code, so it is not read)" if there else ""
-        return f"put {addresses} into {root / self.folders[0]}{pickled}"
+        packed = f"a packed {self.folders[0]}.npz into {root}"
+        return f"put {addresses} into {root / self.folders[0]}{pickled}, or {packed}"
 
 
 def _idx_files(prefix: str, md5_of_images: str, md5_of_labels: str) -> tuple[RemoteFile, RemoteFile]:
@@ -81,6 +84,7 @@ DATASETS: dict[Name, Source] = {
         title="CIFAR-10",
         classes=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
         shape=(3, 32, 32),
+        counts={"train": 50_000, "test": 10_000},
         remote={"train": (CIFAR_ARCHIVE,), "test": (CIFAR_ARCHIVE,)},
         stored={
             split: (tuple(f"{CIFAR_FOLDER}/{batch}" for batch in batches), batches, (CIFAR_ARCHIVE.name,))
@@ -97,6 +101,7 @@ DATASETS: dict[Name, Source] = {
             *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
         ),
         shape=(1, 28, 28),
+        counts={"train": 60_000, "test": 10_000},
         remote={
             "train": _idx_files("train", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe"),
             "test": _idx_files("t10k", "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"),
@@ -109,6 +114,7 @@ DATASETS: dict[Name, Source] = {
         title="SVHN",
         classes=tuple("0123456789"),
         shape=(3, 32, 32),
+        counts={"train": 73_257, "test": 26_032},
         remote={
             "train": (RemoteFile(f"{SVHN}/train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),),
             "test": (RemoteFile(f"{SVHN}/test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),),
