@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 from collections.abc import Sequence
@@ -48,10 +49,19 @@ def check_real(name: str, value: SupportsFloat) -> float:
     return real
 
 
+def closest(wanted: str, names: Sequence[str]) -> str | None:
+    """Return the name that was probably meant, whatever its case."""
+    lower = {name.lower(): name for name in names}
+    found = difflib.get_close_matches(wanted.lower(), lower, n=1)
+    return lower[found[0]] if found else None
+
+
 def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Raise an error that lists the choices unless value is one of them."""
+    """Raise an error that lists the choices, and names the likeliest, unless value is one of them."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
+        meant = closest(str(value), list(map(str, choices)))
+        hint = f" (did you mean {meant!r}?)" if meant else ""
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}{hint}")
 
 
 def check_flag(name: str, value: object) -> None:

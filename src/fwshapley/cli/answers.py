@@ -16,6 +16,7 @@ from rich.text import Text
 from torch import Tensor, nn
 
 import fwshapley as fw
+from fwshapley.checks import closest
 from fwshapley.cli.console import console, print_notes
 from fwshapley.cli.models import as_in_file, find_model
 from fwshapley.cli.reading import Inputs, Reading, parse_numbers, read_inputs
@@ -23,7 +24,7 @@ from fwshapley.cli.record import Stored, look_into
 from fwshapley.exact import Total
 from fwshapley.games.masking import KINDS
 from fwshapley.surrogate import answer as ask_surrogate
-from fwshapley.tables.wording import closest, counted, decimals_for, listed, shortened
+from fwshapley.tables.wording import counted, decimals_for, listed, shortened
 
 MOST_PLAYERS = 3
 """Players shown of each sign."""

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fwshapley.blackbox import Ask, find_function, sum_to_one
+from fwshapley.checks import closest
 from fwshapley.cli.reading import FROM_CHANNELS_FIRST, Layout
 from fwshapley.games.masking import KINDS, Kind, Output
 from fwshapley.surrogate import PREDICTIONS, as_columns
-from fwshapley.tables.wording import closest, listed
+from fwshapley.tables.wording import listed
 
 EXPORTED = ".pt2"
 CALL = "()"

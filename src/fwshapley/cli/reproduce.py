@@ -18,9 +18,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from fwshapley.checks import closest
 from fwshapley.cli.console import console, errors, errors_explained
 from fwshapley.files import check_writable
-from fwshapley.tables.wording import closest
 
 SMOKE = "--smoke"
 MEASURE_NOTHING = {"--help", "-h", "--draw"}

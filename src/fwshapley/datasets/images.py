@@ -14,7 +14,6 @@ from fwshapley.checks import check_choice
 from fwshapley.datasets import downloads
 from fwshapley.datasets.packed import Arrays, Split, read_packed
 from fwshapley.datasets.sources import DATASETS, Name, Source
-from fwshapley.tables.wording import closest
 
 ROOT_VARIABLE, USUAL_ROOT = "FWSHAPLEY_DATA", "~/.cache/fwshapley"
 
@@ -51,8 +50,6 @@ def load(
         download: whether to fetch what is missing.
         progress: shows a bar on a terminal, for downloads.
     """
-    if name not in DATASETS and (meant := closest(str(name), list(DATASETS))):
-        raise ValueError(f"there is no data set {name!r}: did you mean {meant!r}?")
     check_choice("name", name, list(DATASETS))
     check_choice("split", split, get_args(Split))
     source = DATASETS[name]

@@ -16,7 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
-from fwshapley.tables.wording import closest, counted, listed
+from fwshapley.checks import closest
+from fwshapley.tables.wording import counted, listed
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -37,13 +36,6 @@ def shortened(text: str) -> str:
     """Return a text that may be printed, cut where it gets long."""
     plain = printable(text)
     return plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 1] + "…"
-
-
-def closest(wanted: str, names: Sequence[str]) -> str | None:
-    """Return the name that was probably meant, whatever its case."""
-    lower = {name.lower(): name for name in names}
-    found = difflib.get_close_matches(wanted.lower(), lower, n=1)
-    return lower[found[0]] if found else None
 
 
 def decimals_for(values: Float[Tensor, "*shape"]) -> int:
