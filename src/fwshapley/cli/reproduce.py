@@ -129,7 +129,7 @@ def _wait_for(command: Sequence[str]) -> int:
             return process.wait()
         except KeyboardInterrupt:  # the script has it too, as both are of one terminal
             process.wait()
-            errors.print("stopped: what was finished is kept, and the same command goes on from there")
+            errors.print("stopped: the same command goes on from finished pieces, where a benchmark keeps some")
             return KILLED + signal.SIGINT
         finally:
             signal.signal(signal.SIGTERM, before)
