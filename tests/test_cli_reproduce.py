@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -109,11 +110,21 @@ def test_folders_that_take_no_files_are_refused_before_anything_runs(
     assert "asked for" not in capfd.readouterr().out
 
 
-def test_an_interrupted_script_is_waited_for_and_ours_says_how_to_go_on(checkout: Path) -> None:
-    script = "import os, signal\nos.kill(os.getppid(), signal.SIGINT)  # '--smoke'\n"
-    (checkout / "benchmarks" / "sheep.py").write_text(script + '"--smoke"\n')
+@pytest.mark.usefixtures("checkout")
+def test_an_interrupted_script_is_waited_for_and_ours_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            waits.append(timeout)
+            if len(waits) == 1:
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
     code, _, err = run("sheep")
     assert code == 130
+    assert len(waits) > 1
     assert "the same command goes on from finished pieces" in " ".join(err.split())
 
 
