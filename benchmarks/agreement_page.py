@@ -28,7 +28,7 @@ little is not learnt. Log odds, which do not saturate, do not help.
 "FastSHAP" is the kernel objective for Shapley values with the paper's UNet. "Class mean" explains every image by the
 mean explanation of its class.
 
-The table joins runs of several sittings; the last line is of the last of them. How well such a network finds what
+The table joins runs of several sittings; the command below is of one of them. How well such a network finds what
 matters is in the next section.
 
 {provenance}
@@ -61,8 +61,7 @@ def agreement_text(document: Mapping[str, Any]) -> str:
         "One network for every weighting of a ResNet-18 on CIFAR-10 "
         f"({between([rows['accuracy'] for rows in minutes.values()])} accurate, 256 players): after {times} minutes on "
         f"one {document['machine']['gpu']}, correlation with long sampling is, from small coalitions to large: {found} "
-        "(one seed each; large coalitions are the hard ones, and not all runs have references for them: [all "
-        "figures](docs/results.md))."
+        "(one seed each; large coalitions are the hard ones: [all figures](docs/results.md))."
     )
 
 

@@ -11,7 +11,7 @@ from inclusion_page import CLAIM, gain_of, papers_method, preliminary_text, room
 from inclusion_results import CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, first_sitting
 from noisy_page import CLOSE, LEARNT, of_paper
 from noisy_results import TITLES, USUAL, reference_name
-from page_text import duration, listed
+from page_text import duration, hardware, listed
 from resnet import DATASETS
 from table2_page import TIMES_FASTER, Speed
 
@@ -19,8 +19,11 @@ Document = Mapping[str, Any]
 Line = tuple[str, str]
 """What was measured, and what that says of the claim."""
 
-JUDGED = {"its UNet as published": NOT_CENTRED, "its UNet by our objective": CHOSEN, "our network": EVERY}
+NETWORKS = {"its UNet as published": NOT_CENTRED, "its UNet by our objective": CHOSEN, "our network": EVERY}
 """Networks whose gain over FastSHAP is told."""
+
+REAL_TIME = 30
+"""Images a second that are called real time: a film's."""
 
 UNKNOWN: Line = ("", "not measured yet")
 KNN_SHAPLEY, VOTE = f"Shapley, {reference_name(USUAL)}", f"Shapley, vote, {reference_name(USUAL)}"
@@ -67,8 +70,11 @@ def gain_line(document: Document) -> Line:
     first = {DATASETS[name].title: first_sitting(sittings) for name, sittings in datasets.items()}
     told = [f"on {title} {found}" for title, sitting in first.items() if (found := gains_text(sitting))]
     method = papers_method(datasets)
-    verdicts = {verdict_in(sitting, method, evaluator) for sitting in first.values() for evaluator in EVALUATORS}
-    verdicts = {verdict.partition(",")[0] for verdict in verdicts}
+    verdicts = {
+        verdict_in(sitting, method, evaluator).partition(",")[0]
+        for sitting in first.values()
+        for evaluator in EVALUATORS
+    }
     measured = f"by the {' and the '.join(EVALUATORS)}, {'; '.join(told)}" if told else ""
     return measured, listed(sorted(verdicts)) + so_far(preliminary_text(datasets))
 
@@ -77,7 +83,7 @@ def gains_text(sitting: Mapping[str, Any]) -> str:
     """Return the gains in one sitting, by each evaluator, beside the most that could be gained."""
     gains = {
         label: [gain[0] for evaluator in EVALUATORS if (gain := gain_of(sitting, method, evaluator))]
-        for label, method in JUDGED.items()
+        for label, method in NETWORKS.items()
     }
     told = [f"{label} {signed(several)}" for label, several in gains.items() if several]
     room = f" (at most {signed([room_in(sitting, evaluator) for evaluator in EVALUATORS])} can be had)" if told else ""
@@ -151,29 +157,27 @@ def compared(gaps: Sequence[float]) -> str:
 
 def time_line(document: Document, speeds: Sequence[Document]) -> Line:
     """Time of the network for every weighting, one by one and for many at once."""
-    found = document["results"]
-    single = {
-        each["machine"]["gpu"] or f"{each['machine']['cores']} CPU cores": row["explainer_s"]
-        for each in speeds
-        for row in each["results"]["times"]
-        if row["batch"] == 1 and not row["compiled"]
-    }
-    alone = f"one image, {found['weightings']} weightings, all classes: " + listed(
-        f"{duration(seconds)} on {where}" for where, seconds in single.items()
+    found, where = document["results"], hardware(document["machine"])
+    single, many = uncompiled(speeds, 1), uncompiled(speeds, found["images"])
+    alone = listed(f"{duration(seconds)} on {machine}" for machine, seconds in single.items())
+    runs = [found["methods"][EVERY]["seconds"], *([many[where]] if where in many else [])]
+    together = f"{listed(map(duration, runs))} on {where}{', in two runs' * (len(runs) > 1)}"
+    rate = 1 / max(single.values(), default=runs[0] / found["images"])
+    verdict = "yes" if rate >= REAL_TIME else "no"
+    return (
+        f"one image, {found['weightings']} weightings, all classes: {alone}; {found['images']:,} images: {together}",
+        f"{verdict}: {rate:,.0f} images a second or more, one by one",
     )
-    where = document["machine"]["gpu"] or f"{document['machine']['cores']} CPU cores"
-    other = [
-        row["explainer_s"]
+
+
+def uncompiled(speeds: Sequence[Document], images: int) -> dict[str, float]:
+    """Return the seconds that so many images take where nothing is compiled, by machine."""
+    return {
+        hardware(each["machine"]): row["explainer_s"]
         for each in speeds
         for row in each["results"]["times"]
-        if each["machine"]["gpu"] == document["machine"]["gpu"]
-        and row["batch"] == found["images"]
-        and not row["compiled"]
-    ]
-    runs = listed(duration(seconds) for seconds in (found["methods"][EVERY]["seconds"], *other))
-    together = f"{found['images']:,} images: {runs} on {where}{', in two runs' * bool(other)}"
-    slowest = max(single.values(), default=found["methods"][EVERY]["seconds"] / found["images"])
-    return f"{alone}; {together}", f"yes: {1 / slowest:,.0f} images a second or more, one by one"
+        if row["batch"] == images and not row["compiled"]
+    }
 
 
 def kernel_line(document: Document) -> Line:

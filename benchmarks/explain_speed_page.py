@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from page_text import emphasis, table
+from page_text import emphasis, hardware, table
 from provenance import provenance
 
 PAGE = """## What an explanation costs
@@ -35,17 +35,14 @@ def explain_speed_section(documents: Sequence[Mapping[str, Any]]) -> str:
 def explain_speed_text(document: Mapping[str, Any]) -> str:
     """What the first page says, of one machine without a GPU."""
     ratios = [row["explainer_ratio"] for row in document["results"]["times"] if "explainer_ratio" in row]
-    return TEXT.format(
-        ratio=f"{min(ratios):.1f} to {max(ratios):.1f}", where=f"{document['machine']['cores']} CPU cores"
-    )
+    return TEXT.format(ratio=f"{min(ratios):.1f} to {max(ratios):.1f}", where=hardware(document["machine"]))
 
 
 def speed_table(documents: Sequence[Mapping[str, Any]]) -> str:
     """Milliseconds and ratios, by machine and batch size."""
     rows = []
     for document in documents:
-        machine = document["machine"]
-        where = machine["gpu"] or f"{machine['cores']} CPU cores"
+        where = hardware(document["machine"])
         for row in document["results"]["times"]:
             cells = [f"{1e3 * row['forward_s']:.2f} ms" if row["forward_s"] else "-"]
             cells += [with_ratio(row[f"{name}_s"], row.get(f"{name}_ratio")) for name in ("explainer", "student")]

@@ -90,8 +90,8 @@ FIRST_PAGE = """\
 How well do the most important of 256 patches alone keep the class of an image? Inclusion area (1 is best), by two
 judges: a second surrogate, taught to accept masked images, that no explainer has seen; and, as in the paper, the model
 itself on images masked by zeros, which it has never met. Ours is the network for every weighting; FastSHAP was trained
-as long. KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each of some 200 images
-([all methods](docs/results.md)).{missing}
+as long. KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each image, on the first
+{images} images alone ([all methods](docs/results.md)).{missing}
 
 {areas}"""
 
@@ -151,14 +151,23 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
     for name, sittings in datasets.items():
         sitting = first_sitting(sittings)
         for evaluator in EVALUATORS:
-            found = [main_row(sitting, method)[1] for method in SHOWN.values() if method in sitting["methods"]]
-            cells = [f"{row['areas'][f'inclusion, {evaluator}'][0]:.3f}" for row in found]
+            cells = [
+                f"{main_row(sitting, method)[1]['areas'][f'inclusion, {evaluator}'][0]:.3f}"
+                if method in sitting["methods"]
+                else ""
+                for method in SHOWN.values()
+            ]
             gain = gain_of(sitting, EVERY, evaluator)
             rows.append([f"{DATASETS[name].title}, {evaluator}", *cells, percent(gain)])
     missing = " Preliminary: some runs are missing, which the page names." if preliminary_text(datasets) else ""
-    calls = max(first_sitting(sittings)["calls"] for sittings in datasets.values())
-    areas = table(["", *SHOWN, "ours over FastSHAP, 95 %"], rows)
-    return FIRST_PAGE.format(areas=areas, calls=calls, missing=missing)
+    first = [first_sitting(sittings) for sittings in datasets.values()]
+    sampled = [main_row(sitting, KERNEL_SHAP)[1]["images"] for sitting in first if KERNEL_SHAP in sitting["methods"]]
+    return FIRST_PAGE.format(
+        areas=table(["", *SHOWN, "ours over FastSHAP, 95 %"], rows),
+        calls=max(sitting["calls"] for sitting in first),
+        images=listed(map(str, sampled)),
+        missing=missing,
+    )
 
 
 def summary_text(datasets: Datasets) -> str:

@@ -18,7 +18,7 @@ from inclusion_results import (
     main_row,
     searched_name,
 )  # fmt: skip
-from page_text import emphasis, listed, percent, table, with_skill
+from page_text import emphasis, listed, percent, table
 
 Sitting = Mapping[str, Any]
 
@@ -214,7 +214,8 @@ def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
 
 def area_of(row: Mapping[str, Any], name: str) -> str:
     """Area of a curve, and skill where it is known."""
-    return with_skill(row["areas"][name][0], row.get("skill", {}).get(name))
+    known = row.get("skill", {}).get(name)
+    return f"{row['areas'][name][0]:.3f}" + (f" ({known:.2f})" if known is not None else "")
 
 
 def short(name: str) -> str:

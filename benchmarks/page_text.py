@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 
 def table(header: list[str], rows: list[list[str]], others: str = "---:") -> str:
@@ -32,9 +33,9 @@ def percent(gain: Sequence[float] | None) -> str:
     return "" if gain is None else f"{gain[0]:+.1%} ({100 * gain[1]:+.1f} to {100 * gain[2]:+.1f})"
 
 
-def with_skill(area: float, skill: float | None) -> str:
-    """Area, and skill where it is known."""
-    return f"{area:.3f}" if skill is None else f"{area:.3f} ({skill:.2f})"
+def hardware(machine: Mapping[str, Any]) -> str:
+    """What a time was measured on: the GPU, or else the cores."""
+    return machine["gpu"] or f"{machine['cores']} CPU cores"
 
 
 def duration(seconds: float) -> str:

@@ -11,7 +11,7 @@ import torch
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # scripts, not a package
 
-from claims_page import accuracy_line, claims_summary
+from claims_page import accuracy_line, claims_summary, time_line
 from inclusion_page import papers_method, reconciled_text, room_in
 from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED
 from noisy_labels import agreement, score
@@ -119,6 +119,15 @@ def test_learned_values_are_held_against_those_that_they_were_to_learn() -> None
     assert "SVHN: KNN-Shapley 0.990, exact for the vote 0.940, its network 0.940 and ours 0.600" in measured
     assert verdict.startswith("its network: worse than KNN-Shapley, as good as exact values for the vote")
     assert verdict.endswith("ours, taught by exact values: not decided against KNN-Shapley")
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(0.01, "yes: 100 images"), (0.1, "no: 10 images")])
+def test_real_time_is_as_many_images_as_a_film_has(seconds: float, verdict: str) -> None:
+    times = [{"batch": batch, "compiled": False, "explainer_s": batch * seconds} for batch in (1, 1000)]
+    found = {"images": 1000, "weightings": 9, "methods": {EVERY: {"seconds": 0.02}}}
+    measured, said = time_line({"machine": GPU, "results": found}, [{"machine": GPU, "results": {"times": times}}])
+    assert said.startswith(verdict)
+    assert "in two runs" in measured
 
 
 def test_one_seed_has_no_spread_and_other_references_no_comparison() -> None:
