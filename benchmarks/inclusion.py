@@ -26,7 +26,7 @@ on test images; these are judged by others.
 
 Every finished piece is kept in <work>/pieces, so that a run that was cut goes on. Copy the pieces of several machines
 into one folder to join them. Models differ wherever they are trained anew, so each piece knows its sitting, and only
-pieces of one sitting are compared.
+pieces of one sitting are compared. Sittings that --out has a record of and --work has no pieces of stay in the record.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from inclusion_results import (
 from measure import timed
 from paired import Kept, pack, read_row
 from pieces import keep_piece, take_piece
-from record import record
+from record import record, recorded
 
 SEEDS = (0, 1, 2)
 IMAGES, STEPS = 1000, 32
@@ -158,7 +158,7 @@ def main() -> None:
         print(f"{name}: {len(study.labels)} test images, sitting {setting.sitting}", flush=True)
         for part in arguments.parts:
             PARTS[part](study)
-    results = gather(pieces_in(arguments.work))
+    results = gather(pieces_in(arguments.work), {} if arguments.smoke else recorded("inclusion", arguments.out))
     started = time.perf_counter() - results["seconds"]
     seeds = results["seeds"]
     record("inclusion", results, out=arguments.out, seeds=seeds, started=started, packages=["accelerate"])

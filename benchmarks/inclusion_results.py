@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,34 +33,49 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 """How the curve of each method is drawn: solid if it learns."""
 
 
+MADE: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "seeds": lambda piece: piece["seed"],
+    "machines": lambda piece: piece["machine"]["gpu"] or piece["machine"]["processor"],
+    "torch": lambda piece: piece["versions"]["torch"],
+    "dates": lambda piece: piece["date"],
+    "commands": lambda piece: piece["command"],
+    "codes": lambda piece: piece.get("code", "an earlier one"),
+}
+"""What is told of how a sitting came about, and where its pieces know it from."""
+
+
 def searched_name(weights: object) -> str:
     """Name of the UNet of a search that is taught a weighting."""
     return f"UNet of {weights}"
 
 
-def gather(folder: Path) -> dict[str, Any]:
-    """Return what all pieces in a folder say: data sets, their sittings from the fullest on, and how it came about."""
+def gather(folder: Path, earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Return data sets, their sittings from the fullest on, and how it all came about.
+
+    Args:
+        folder: of the pieces, each of which belongs to a sitting.
+        earlier: results that were recorded before; sittings whose pieces are no longer at hand stay as they are.
+    """
     pieces = [json.loads(path.read_text()) for path in sorted(folder.glob("[!.]*.json"))]
-    found: dict[str, dict[str, Any]] = {}
-    for name in resnet.DATASETS:
-        of_name = [piece for piece in pieces if piece["dataset"] == name]
-        sittings = {
-            sitting: sum_up([piece for piece in of_name if piece["sitting"] == sitting])
-            for sitting in sorted({piece["sitting"] for piece in of_name})
-        }
-        if sittings:
-            found[name] = dict(
-                sorted(sittings.items(), key=lambda item: -len(STYLES.keys() & item[1]["methods"].keys()))
-            )
+    found: dict[str, dict[str, Any]] = {name: dict(sittings) for name, sittings in earlier.get("datasets", {}).items()}
+    for name, sitting in sorted({(piece["dataset"], piece["sitting"]) for piece in pieces}):
+        of_sitting = [piece for piece in pieces if (piece["dataset"], piece["sitting"]) == (name, sitting)]
+        found.setdefault(name, {})[sitting] = sum_up(of_sitting)
+    ordered = {name: dict(sorted(found[name].items(), key=_fullest_first)) for name in resnet.DATASETS if name in found}
+    made = [sitting["made"] for sittings in ordered.values() for sitting in sittings.values()]
+    several = {key: sorted({each for one in made for each in one[key]}) for key in MADE}
+    return {"datasets": ordered, "seconds": round(sum(one["seconds"] for one in made), 1), **several}
+
+
+def _fullest_first(named: tuple[str, Mapping[str, Any]]) -> int:
+    return -len({*STYLES, NOT_CENTRED} & named[1]["methods"].keys())
+
+
+def made_of(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How pieces came about."""
     return {
-        "datasets": found,
-        "seeds": sorted({piece["seed"] for piece in pieces}),
         "seconds": round(sum(piece["seconds"] for piece in pieces), 1),
-        "machines": sorted({piece["machine"]["gpu"] or piece["machine"]["processor"] for piece in pieces}),
-        "torch": sorted({piece["versions"]["torch"] for piece in pieces}),
-        "dates": sorted({piece["date"] for piece in pieces}),
-        "commands": sorted({piece["command"] for piece in pieces}),
-        "codes": sorted({piece.get("code", "an earlier one") for piece in pieces}),
+        **{key: sorted({find(piece) for piece in pieces}) for key, find in MADE.items()},
     }
 
 
@@ -86,6 +101,7 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "search seconds": round(median(piece["training"]["seconds"] for piece in searched)) if searched else None,
         "calls": max(piece.get("calls", 0) for piece in pieces),
         "methods": methods,
+        "made": made_of(pieces),
     }
 
 

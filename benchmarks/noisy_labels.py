@@ -19,7 +19,8 @@ images and unseen ones are disjoint. K = 5. Parts:
 Every part of every task is kept in `--work` once it is done, so that a run that was cut short goes on; calls with other
 parts, on other machines, join theirs. "exact", "improved" and "published" want a GPU, and leave reduced features
 (`points/`) for the others, which want cores and cleanlab. The recorded networks learnt values six at a time on one GPU:
-a call for each of three seeds and two kinds of features.
+a call for each of three seeds and two kinds of features. Noises that --out has a record of and --work has no part of
+stay in the record.
 
     python benchmarks/noisy_labels.py --data svhn_jpeg95.npz fashion_mnist.npz --device cuda --no-join
     python benchmarks/noisy_labels.py --parts scores gradient tmc beta
@@ -74,7 +75,7 @@ from noisy_results import (
     reference_name,
 )
 from pieces import keep_piece, take_piece
-from record import record
+from record import record, recorded
 
 K, CLASSES = 5, 10
 POINTS = Sizes(20_000, 5_000, 5_000)
@@ -102,7 +103,8 @@ def main() -> None:
     if arguments.no_join:
         return
     known = ["digits"] if arguments.smoke else [name for name in TITLES if name != "digits"]
-    results = join(arguments.work, arguments.seeds, known)
+    earlier = {} if arguments.smoke else recorded("noisy_labels", arguments.out)
+    results = join(arguments.work, arguments.seeds, known, earlier)
     started = time.perf_counter() - results["seconds"]
     packages = ["cleanlab", "scikit-learn"]
     record("noisy_labels", results, out=arguments.out, seeds=results["seeds"], started=started, packages=packages)

@@ -12,7 +12,7 @@ import numpy as np
 from features18 import KINDS, NOISES, Kind
 from fwshapley.plots import COLOURS, new_figure
 from measure import summarise
-from pieces import commands, origins, read_piece
+from pieces import commands, joined_origins, origins, read_piece
 
 SEEDS = (0, 1, 2)
 REFERENCES = (100, 1_000)
@@ -65,27 +65,62 @@ def reference_name(references: int) -> str:
     return f"{references:,} references" if references else "no reference"
 
 
-def join(work: Path, seeds: Sequence[int], known: Sequence[str]) -> dict[str, Any]:
-    """Join all pieces there are, whenever and wherever they were made, and say which are missing."""
+def join(work: Path, seeds: Sequence[int], known: Sequence[str], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Join all pieces there are, whenever and wherever they were made, and say which are missing.
+
+    Args:
+        work: folder of the pieces.
+        seeds: that were asked for.
+        known: names of data sets, of which the first two belong to a whole run.
+        earlier: results that were recorded before; noises of which no piece is at hand stay as they are.
+    """
     found = {job: read_piece(work / f"{job.name}.json") for job in plan(sorted({*SEEDS, *seeds}), known)}
     kept = {job: piece for job, piece in found.items() if piece is not None}
     if not kept:
         raise SystemExit(f"nothing is kept in {work}: do some parts first")
-    settings: dict[str, Any] = {}
+    settings = dict(earlier.get("settings", {}))
     for piece in kept.values():
         for name, setting in piece["settings"].items():
             if settings.setdefault(name, setting) != setting:
-                raise SystemExit(f"pieces in {work} were made with other settings: {name}")
-    datasets = {*known[:2], *(job.dataset for job in kept)}  # the third is a bonus
+                raise SystemExit(f"pieces in {work}, or an earlier record, were made with other settings: {name}")
+    anew, tabled = {job.noise for job in kept}, tables(kept)
+    made = {noise: how for noise, how in earlier.get("made", {}).items() if noise not in anew}
+    made = {noise: made.get(noise) or made_of(noise, found, known) for noise in NOISES}
+    for dataset, noises in earlier.get("tables", {}).items():
+        tabled[dataset] = {n: rows for n, rows in noises.items() if n not in anew} | tabled.get(dataset, {})
     return {
-        "tables": tables(kept),
-        "curves": curves(kept),
+        "tables": in_order(tabled),
+        "curves": curves(kept) if PAPER_NOISE in anew else earlier.get("curves", {}),
         "settings": settings,
+        "made": made,
+        "seeds": sorted({seed for how in made.values() for seed in how["seeds"]}),
+        "missing": [job for how in made.values() for job in how["missing"]],
+        "commands": sorted({command for how in made.values() for command in how["commands"]}),
+        "machines": joined_origins(how["machines"] for how in made.values()),
+        "seconds": sum(how["seconds"] for how in made.values()),
+    }
+
+
+def made_of(noise: str, found: Mapping[Job, Any], known: Sequence[str]) -> dict[str, Any]:
+    """How the pieces of one noise came about, and which are missing."""
+    kept = {job: piece for job, piece in found.items() if piece is not None and job.noise == noise}
+    wanted = {*known[:2], *(job.dataset for job in kept)}  # the third data set is a bonus
+    missing = [job for job, piece in found.items() if piece is None and job.noise == noise and job.dataset in wanted]
+    return {
         "seeds": sorted({job.seed for job in kept}),
-        "missing": [job._asdict() for job, piece in found.items() if piece is None and job.dataset in datasets],
+        "missing": [job._asdict() for job in missing],
         "commands": commands(kept.values()),
         "machines": origins((job.part, piece) for job, piece in kept.items()),
         "seconds": sum(piece["seconds"] for piece in kept.values()),
+    }
+
+
+def in_order(tabled: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return tables with data sets and noises in the order they are named in."""
+    return {
+        dataset: {noise: tabled[dataset][noise] for noise in NOISES if noise in tabled[dataset]}
+        for dataset in TITLES
+        if dataset in tabled
     }
 
 

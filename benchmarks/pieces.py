@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -70,7 +70,13 @@ def commands(pieces: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def origins(pieces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, list[str]]:
     """Where and with what each part was done, from the pieces of each."""
+    return joined_origins({part: [origin(piece)]} for part, piece in pieces)
+
+
+def joined_origins(several: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, list[str]]:
+    """Where and with what each part was done, by several that know it of some; nothing is said twice."""
     found: dict[str, dict[str, None]] = {}
-    for part, piece in pieces:
-        found.setdefault(part, {})[origin(piece)] = None
-    return {part: list(several) for part, several in found.items()}
+    for parts in several:
+        for part, places in parts.items():
+            found.setdefault(part, {}).update(dict.fromkeys(places))
+    return {part: list(places) for part, places in found.items()}

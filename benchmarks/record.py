@@ -66,6 +66,13 @@ def record(
     return path
 
 
+def recorded(name: str, out: str | Path) -> dict[str, Any]:
+    """Return the results of an earlier record, or none."""
+    path = Path(out) / f"{name}.json"
+    results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
+    return results
+
+
 def machine() -> dict[str, str | int | None]:
     """Platform, processor, cores this process may use, threads torch uses, and GPU if there is one."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -13,10 +13,10 @@ sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # scripts, no
 
 from claims_page import accuracy_line, claims_summary, time_line
 from inclusion_page import papers_method, reconciled_text, room_in
-from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED
+from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather
 from noisy_labels import agreement, score
 from noisy_page import auroc_of, failed_text, is_comparable
-from noisy_results import PAPER_NOISE, Job, tables
+from noisy_results import PAPER_NOISE, Job, join, tables
 from pieces import keep_piece, origin, origins, read_piece, take_piece
 from provenance import recompressed_text, without_folders
 from table2_page import Speed, speedup_text
@@ -81,6 +81,42 @@ def test_a_method_that_gives_no_numbers_has_failed_and_has_no_mean() -> None:
     assert "spearman" not in here["methods"]["a"]
     assert here["failed"] == {"b": {"1": "20 of 20 values are not numbers"}}
     assert "b (noisy labels) on SVHN (next, 10 %), seed 1: 20 of 20 values are not numbers" in failed_text(rows)
+
+
+def test_noises_whose_pieces_are_gone_stay_in_the_record(tmp_path: Path) -> None:
+    row = score(torch.arange(20).double(), torch.arange(20) < 2, 1.0)
+
+    def found_anew(noise: str, earlier: dict[str, Any], **settings: int) -> dict[str, Any]:
+        work = tmp_path / f"{noise}, {len(list(tmp_path.iterdir()))}"
+        piece = {"found": {"a": row}, "settings": settings, "accuracy": 0.9, "seconds": 2.0}
+        keep_piece(work / f"{Job(noise, 0, 'svhn', 'noisy labels', 'exact').name}.json", piece, "cpu")
+        return join(work, [0], ["svhn", "fashion_mnist"], earlier)
+
+    first = found_anew(PAPER_NOISE, {}, k=5)
+    both = found_anew("uniform, 10 %", first, k=5)
+    assert both["tables"]["svhn"].keys() == {PAPER_NOISE, "uniform, 10 %"}
+    assert both["tables"]["svhn"][PAPER_NOISE] == first["tables"]["svhn"][PAPER_NOISE]
+    assert len(both["missing"]) == len(first["missing"]) - 1
+    assert both["seconds"] == 4
+    again = found_anew("uniform, 10 %", both, k=5)
+    assert again == both
+    with pytest.raises(SystemExit, match="other settings: k"):
+        found_anew("next, 30 %", both, k=7)
+
+
+def test_sittings_whose_pieces_are_gone_stay_in_the_record(tmp_path: Path) -> None:
+    def found_anew(sitting: str, earlier: dict[str, Any]) -> dict[str, Any]:
+        folder = tmp_path / f"{sitting}, {len(list(tmp_path.iterdir()))}"
+        about = {"dataset": "svhn", "sitting": sitting, "method": "setting", "seed": 0}
+        keep_piece(folder / "setting.json", about | {"facts": {}, "seconds": 3.0}, "cpu")
+        return gather(folder, earlier)
+
+    first = found_anew("one", {})
+    both = found_anew("two", first)
+    assert both["datasets"]["svhn"].keys() == {"one", "two"}
+    assert both["datasets"]["svhn"]["one"] == first["datasets"]["svhn"]["one"]
+    assert both["seconds"] == 6
+    assert found_anew("two", both) == both
 
 
 def test_recompressed_images_are_named_once_and_only_where_a_record_says_so() -> None:
