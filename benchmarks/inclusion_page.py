@@ -19,7 +19,7 @@ from inclusion_results import (
     main_row,
     searched_name,
 )  # fmt: skip
-from inclusion_sitting_page import Sitting, is_timed, sitting_text
+from inclusion_sitting_page import EARLIER, Sitting, is_of_earlier_objective, is_timed, longer_text, sitting_text
 from page_text import listed, percent, table
 from provenance import calls_text, provenance
 from resnet import DATASETS, Name
@@ -56,7 +56,7 @@ away; "not centred" has the FW-Shapley paper's objective as published; "every we
 Weightings were chosen among the paper's eight, of which Shapley is none, by the inclusion area on validation images,
 judged by the surrogate that is explained, before any number on test images; those come from other judges. Brackets
 after a gain are 95 % intervals of a bootstrap over images, which stay paired, and over seeds: three tell little of how
-trainings differ, and one nothing. Seeds are of explainers; model and surrogates were trained once for each data set.
+trainings differ, and one nothing. Seeds are of explainers; model and surrogates were trained once for each table.
 
 {sittings}
 ![Inclusion and exclusion curves](figures/inclusion.png)
@@ -90,8 +90,8 @@ FIRST_PAGE = """\
 How well do the most important of 256 patches alone keep the class of an image? Inclusion area (1 is best), by two
 judges: a second surrogate, taught to accept masked images, that no explainer has seen; and, as in the paper, the model
 itself on images masked by zeros, which it has never met. Ours is the network for every weighting; FastSHAP was trained
-as long. KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each image, on the first
-{images} images alone ([all methods](docs/results.md)).{missing}
+as long. {longer}KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each image, on the
+first {images} images alone ([all methods](docs/results.md)).{missing}
 
 {areas}"""
 
@@ -167,6 +167,11 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
         calls=max(sitting["calls"] for sitting in first),
         images=listed(map(str, sampled)),
         missing=missing,
+        longer="".join(
+            f"On {DATASETS[name].title}, {text} "
+            for name, sittings in datasets.items()
+            if (text := longer_text(first_sitting(sittings)))
+        ),
     )
 
 
@@ -204,16 +209,8 @@ def preliminary_text(datasets: Datasets) -> str:
         missing += [] if searched else [f"the UNet's own choice of a weighting is missing on {title}"]
         seeds = min(seeds_of(sittings, method) for method in (BASE, EVERY))
         missing += [f"{seeds} of {WANTED_SEEDS} seeds on {title}"] if seeds < WANTED_SEEDS else []
-        earlier = any(is_of_earlier_objective(sitting) for sitting in sittings.values())
-        missing += [f"UNets and encoders on {title} drew sizes by the law, as an earlier version did"] * earlier
+        missing += [f"{EARLIER} on {title}"] * is_of_earlier_objective(first_sitting(sittings))
     return f"**Preliminary:** {'; '.join(missing)}." if missing else ""
-
-
-def is_of_earlier_objective(sitting: Sitting) -> bool:
-    """Whether networks for one weighting were trained before sizes were drawn by how far residuals spread."""
-    methods = {name: rows for name, rows in sitting["methods"].items() if name not in {BASE, EVERY, NOT_CENTRED}}
-    rows = [row for name, rows in methods.items() if not is_timed(name) for row in rows.values()]
-    return any(not row["training"].get("by spread") for row in rows if "training" in row)
 
 
 def seeds_of(sittings: Mapping[str, Sitting], method: str) -> int:

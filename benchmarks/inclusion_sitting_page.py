@@ -13,6 +13,7 @@ from inclusion_results import (
     EVERY,
     KERNEL_SHAP,
     LONG_RUN,
+    NOT_CENTRED,
     chosen_in,
     label_of,
     main_row,
@@ -22,6 +23,10 @@ from page_text import emphasis, listed, percent, table
 
 Sitting = Mapping[str, Any]
 
+PLATEAU = 0.005
+"""Relative gain by longer training that is called none."""
+
+EARLIER = "UNets and encoders drew sizes by the law alone, as an earlier version did"
 CURVES = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in ("inclusion", "exclusion")]
 
 
@@ -30,6 +35,8 @@ def sitting_text(title: str, sitting: Sitting, *, again: bool) -> str:
     anew = ", once more with models trained anew" * again
     parts = [f"### {title}{anew}", f"The model is {sitting['facts']['accuracy']:.1%} accurate. {choice_text(sitting)}"]
     parts += [table(*method_rows(sitting)), spread_text(sitting)]
+    if is_of_earlier_objective(sitting):
+        parts += [f"{EARLIER}."]
     if EVERY in sitting["methods"]:
         parts += ["All weightings, from the one network for every weighting:", table(*weighting_rows(sitting))]
     searched = [method for method in sitting["methods"] if is_searched(method)]
@@ -38,7 +45,8 @@ def sitting_text(title: str, sitting: Sitting, *, again: bool) -> str:
         parts += [failed_text(sitting, searched)]
     header, longer = longer_rows(sitting)
     if longer:
-        parts += ["Does longer training help?", table(header, longer)]
+        told = longer_text(sitting)
+        parts += [f"Does longer training help? {told[:1].upper()}{told[1:]}".strip(), table(header, longer)]
     return "\n\n".join(part for part in (*parts, factors_text(sitting)) if part) + "\n"
 
 
@@ -58,11 +66,13 @@ def choice_text(sitting: Sitting) -> str:
             f"for UNet and encoder.{unlearnt_text(sitting)}"
         )
     else:
-        searched = "No UNets were searched through: the UNet was given the same."
+        searched = (
+            "No UNets were searched through: the UNet was given the same." if CHOSEN in sitting["methods"] else ""
+        )
     return (
         f"Chosen among the eight on validation images by the network for every weighting: {chosen}, with an area of "
         f"{areas[chosen]:.4f}. (By the zero-masked model it would have been {rival}.) Shapley, which was not up for "
-        f"choice, has {areas['Shapley']:.4f}. {searched}"
+        f"choice, has {areas['Shapley']:.4f}. {searched}".rstrip()
     )
 
 
@@ -78,6 +88,13 @@ def unlearnt_text(sitting: Sitting) -> str:
         if unlearnt
         else ""
     )
+
+
+def is_of_earlier_objective(sitting: Sitting) -> bool:
+    """Whether networks for one weighting were trained before sizes were drawn by how far residuals spread."""
+    methods = {name: rows for name, rows in sitting["methods"].items() if name not in {BASE, EVERY, NOT_CENTRED}}
+    rows = [row for name, rows in methods.items() if not is_timed(name) for row in rows.values()]
+    return any(not row["training"].get("by spread") for row in rows if "training" in row)
 
 
 def method_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
@@ -202,14 +219,37 @@ def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
     """Areas of methods that were trained for longer too, by time."""
     rows = []
     for method in (BASE, EVERY):
-        times = [
-            name for name in sitting["methods"] if name == method or (is_timed(name) and name.startswith(f"{method}, "))
-        ]
-        found = [main_row(sitting, name)[1] for name in times]
-        for row in sorted(found, key=lambda row: row["training"]["seconds"]) if len(found) > 1 else []:
+        found = by_time(sitting, method)
+        for row in found if len(found) > 1 else []:
             cells = [area_of(row, curve) for curve in CURVES]
             rows.append([label_of(method, chosen_in(sitting)), f"{row['training']['seconds']:.0f} s", *cells])
     return ["", "training", *map(short, CURVES)], rows
+
+
+def by_time(sitting: Sitting, method: str) -> list[dict[str, Any]]:
+    """Return the figures of a method by the time it was trained for, the shortest first."""
+    names = [
+        name for name in sitting["methods"] if name == method or (name.startswith(f"{method}, ") and is_timed(name))
+    ]
+    return sorted((main_row(sitting, name)[1] for name in names), key=lambda row: row["training"]["seconds"])
+
+
+def longer_text(sitting: Sitting) -> str:
+    """Say what FastSHAP gains by its longest training, if that was measured."""
+    rows = by_time(sitting, BASE)
+    if len(rows) < 2:
+        return ""
+    usual, (before, longest) = rows[0]["training"]["seconds"], rows[-2:]
+    growth = longest["areas"][CURVES[0]][0] / before["areas"][CURVES[0]][0] - 1
+    plateau = "; where it stops is not known" if growth > PLATEAU else "; longer does not help"
+    gains = listed(
+        f"{percent(longest['over base'][f'inclusion, {evaluator}'].get('relative'))} by the {evaluator}"
+        for evaluator in EVALUATORS
+    )
+    return (
+        f"in {longest['training']['seconds']:.0f} s instead of {usual:.0f} s {BASE}'s inclusion area grows by {gains}"
+        f"{plateau}."
+    )
 
 
 def area_of(row: Mapping[str, Any], name: str) -> str:
