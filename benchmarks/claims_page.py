@@ -27,6 +27,7 @@ REAL_TIME = 30
 
 UNKNOWN: Line = ("", "not measured yet")
 KNN_SHAPLEY, VOTE = f"Shapley, {reference_name(USUAL)}", f"Shapley, vote, {reference_name(USUAL)}"
+COMPARABLE = {"as good as": "confirmed", "worse than": "not confirmed", "not decided against": "not decided"}
 UNDECIDED = ("not measured", "not decided", "undecided", "preliminary")
 
 
@@ -122,8 +123,8 @@ def accuracy_line(document: Document) -> Line:
         for way, exact in (("published", KNN_SHAPLEY), ("published", VOTE), ("improved", KNN_SHAPLEY))
     )
     verdict = (
-        f"its network: {its} KNN-Shapley, {its_own} exact values for the vote, which it learns; ours, taught by exact "
-        f"values: {ours} KNN-Shapley"
+        f"{COMPARABLE[its]}: its network is {its} KNN-Shapley, {its_own} exact values for the vote, which it learns; "
+        f"ours, taught by exact values, is {ours} KNN-Shapley"
     )
     times = [document["results"]["settings"].get(f"seconds, {part}") for part in ("published", "improved")]
     learning = " after {:g} s of learning (its network) and {:g} s (ours)".format(*times) if all(times) else ""

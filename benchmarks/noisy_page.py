@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from features18 import KINDS, NOISES
 from noisy_results import PAPER_NOISE, TITLES, USUAL, reference_name
 from page_text import listed, preliminary, spread, table
 from provenance import joined_provenance
@@ -37,8 +39,13 @@ AUROC by noise and by what the features were learnt from: the noisy labels; all 
 
 {noises}
 
+{best}
+
 {origins}
 """
+
+BOUND = "clean labels"
+"""Features that nobody has."""
 
 CLOSE = 0.01
 """Difference of AUROCs that is called none."""
@@ -65,6 +72,7 @@ def noisy_section(document: Mapping[str, Any]) -> str:
         accurate=accurate_text(tables),
         leave_one_out=leave_one_out_text(tables),
         noises=table(*noise_rows(tables)),
+        best=best_text(tables),
         origins=joined_provenance(document),
         each=settings["fits"] / sizes[0],
         **{name: settings[name] for name in ("k", "steps", "passes", "fits", "retrained")},
@@ -221,24 +229,39 @@ def is_comparable(method: str) -> bool:
     return "unseen" not in method and ("references" not in method or reference_name(USUAL) in method)
 
 
+COMPARED = {
+    **{
+        f"{method}: {kind}": (kind, method)
+        for method in (f"Shapley, {reference_name(USUAL)}", f"Shapley, {reference_name(0)}")
+        for kind in KINDS
+    },
+    "model loss": ("noisy labels", "model loss"),
+    "self-confidence": ("cross-fitted", "self-confidence (cleanlab)"),
+    "Data-OOB": ("noisy labels", "Data-OOB"),
+}
+"""Under all noises: exact values by features, and scores that need no reference; each with its features and method."""
+
+
 def noise_rows(tables: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """AUROC by data set and noise: exact values by features, and scores that need no reference."""
-    columns = {
-        f"{label}: {kind}": (kind, method)
-        for label, method in (
-            ("clean reference", f"Shapley, {reference_name(USUAL)}"),
-            ("none", "Shapley, no reference"),
-        )
-        for kind in ("noisy labels", "cross-fitted", "clean labels")
-    }
-    columns |= {
-        "model loss": ("noisy labels", "model loss"),
-        "self-confidence": ("cross-fitted", "self-confidence (cleanlab)"),
-        "Data-OOB": ("noisy labels", "Data-OOB"),
-    }
+    """AUROC by data set and noise."""
     rows = []
     for dataset, noises in tables.items():
         for noise, kinds in noises.items():
-            found = [kinds.get(kind, {}).get("methods", {}).get(method) for kind, method in columns.values()]
+            found = [kinds.get(kind, {}).get("methods", {}).get(method) for kind, method in COMPARED.values()]
             rows.append([f"{TITLES[dataset]}, {noise}", *(auroc_of(row) if row else "" for row in found)])
-    return ["", *columns], rows
+    return ["", *COMPARED], rows
+
+
+def best_text(tables: Mapping[str, Any]) -> str:
+    """Say what finds the most under each noise, of what can be had without the true labels."""
+    parts = []
+    for noise in NOISES:
+        means = {}
+        for column, (kind, method) in COMPARED.items():
+            named = [noises.get(noise, {}).get(kind, {}).get("methods", {}).get(method) for noises in tables.values()]
+            if kind != BOUND and all(named):
+                means[column] = statistics.fmean(row["auroc"][0] for row in named)
+        if means:
+            first, second = sorted(means, key=lambda column: -means[column])[:2]
+            parts.append(f'{noise}, "{first}" {means[first]:.3f}, then "{second}" {means[second]:.3f}')
+    return f"The best of them without true labels, mean over data sets: {'; '.join(parts)}." if parts else ""

@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # scripts, no
 from claims_page import accuracy_line, claims_summary, time_line
 from inclusion_page import papers_method, reconciled_text, room_in
 from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather
+from inclusion_sitting_page import longer_text
 from noisy_labels import agreement, score
 from noisy_page import auroc_of, failed_text, is_comparable
 from noisy_results import PAPER_NOISE, Job, join, tables
@@ -140,6 +141,26 @@ def test_speed_is_told_with_learning_and_without() -> None:
     assert "takes 30 s" in speedup_text([exact, learned, {"method": "KNN-Shapley, vote", "seconds": 30.0}])
 
 
+@pytest.mark.parametrize(("last", "told"), [(0.95, "where it stops is not known"), (0.903, "longer does not help")])
+def test_longer_training_is_told_with_whether_it_still_helps(last: float, told: str) -> None:
+    def row(area: float, seconds: float) -> dict[str, Any]:
+        gain = {"relative": [area / 0.8 - 1, 0.0, 0.2]}
+        kinds = [f"inclusion, {evaluator}" for evaluator in EVALUATORS]
+        return {
+            "Shapley": {
+                "areas": {kind: [area] for kind in kinds},
+                "over base": dict.fromkeys(kinds, gain),
+                "training": {"seconds": seconds},
+            }
+        }
+
+    methods = {f"{BASE}, 240 s": row(last, 240), BASE: row(0.8, 60), f"{BASE}, 120 s": row(0.9, 120)}
+    text = longer_text({"methods": methods, "choice": None})
+    assert text.startswith(f"in 240 s instead of 60 s {BASE}'s inclusion area grows by +{last / 0.8 - 1:.1%} (+0.0 to")
+    assert text.endswith(f"; {told}.")
+    assert longer_text({"methods": {BASE: row(0.8, 60)}, "choice": None}) == ""
+
+
 def test_learned_values_are_held_against_those_that_they_were_to_learn() -> None:
     def row(auroc: float, **more: list[float]) -> dict[str, Any]:
         return {"auroc": [auroc, 0.0], **more}
@@ -153,8 +174,8 @@ def test_learned_values_are_held_against_those_that_they_were_to_learn() -> None
     tables = {"svhn": {PAPER_NOISE: {"noisy labels": {"methods": methods}}}}
     measured, verdict = accuracy_line({"results": {"tables": tables, "missing": [], "settings": {}}})
     assert "SVHN: KNN-Shapley 0.990, exact for the vote 0.940, its network 0.940 and ours 0.600" in measured
-    assert verdict.startswith("its network: worse than KNN-Shapley, as good as exact values for the vote")
-    assert verdict.endswith("ours, taught by exact values: not decided against KNN-Shapley")
+    assert verdict.startswith("not confirmed: its network is worse than KNN-Shapley, as good as exact values")
+    assert verdict.endswith("ours, taught by exact values, is not decided against KNN-Shapley")
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(0.01, "yes: 100 images"), (0.1, "no: 10 images")])
