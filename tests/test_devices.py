@@ -106,6 +106,20 @@ def test_images_are_explained_on_the_explainers_device(network: Literal["auto", 
     assert len(found.plot().axes) == 6
 
 
+def test_a_loaded_explainer_is_laid_out_as_it_was_trained(device: str, tmp_path: Path) -> None:
+    explainer = image_explainer(device)
+    explainer.save(tmp_path / "explainer")
+    loaded = fw.FeatureExplainer.load(tmp_path / "explainer", model=seeded(ImageModel), device=device)
+    trained, again = ((each.fitted_surrogate, each.fitted_network) for each in (explainer, loaded))
+    assert [layouts(each) for each in trained] == [layouts(each) for each in again]
+
+
+def layouts(module: torch.nn.Module) -> list[bool]:
+    """Return which weights of convolutions have channels last in memory."""
+    weights = [each for each in module.parameters() if each.ndim == 4]
+    return [each.is_contiguous(memory_format=torch.channels_last) for each in weights]
+
+
 @cache
 def image_explainer(device: str) -> fw.FeatureExplainer:
     """Return an explainer of images by patches, which tests share and leave as it is."""

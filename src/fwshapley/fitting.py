@@ -169,7 +169,8 @@ def prepare_surrogate(
     """
     device, targets = players.assignment.device, predict(model, x[:UNIT_ROWS], output)
     if isinstance(surrogate, (Surrogate, TableSurrogate)):
-        ready = copy.deepcopy(surrogate).to(device).eval().requires_grad_(requires_grad=False)
+        ready = copy.deepcopy(surrogate).eval().requires_grad_(requires_grad=False)
+        place(ready, device, players)
         _check_ready(ready, players, x[:1].to(device), targets.shape[1])
         return ready
     with own_randomness(device):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fwshapley.blackbox import BlackBox, find_function
-from fwshapley.fitting import Fitted, MakeNetwork, dtype_of, kinds_of, make_network
+from fwshapley.fitting import Fitted, MakeNetwork, dtype_of, kinds_of, make_network, place
 from fwshapley.forms import Form
 from fwshapley.games.masking import KINDS, MaskedModel
 from fwshapley.networks.cnn import SmallCNN
@@ -69,7 +69,9 @@ def load_fitted(
     explained = _restore_model(model, facts, parts["model"], form, path)
     inside = surrogate or (explained if isinstance(explained, BlackBox) else model)
     made = _make_surrogate(facts["surrogate"], parts["surrogate"], players, model=inside, form=form, path=path)
-    masked = MaskedModel(_fill(made, parts["surrogate"], path).to(device), facts["output"], players.n_players, device)
+    filled = _fill(made, parts["surrogate"], path)
+    place(filled, device, players)
+    masked = MaskedModel(filled, facts["output"], players.n_players, device)
     if facts["network"] == "own" and network is None:
         raise ValueError(f"{path} was saved with a network of your own: pass network=..., the function that makes it")
     example = torch.zeros(facts["example"], dtype=dtype_of(form), device=device)
