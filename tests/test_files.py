@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from fwshapley.files import written_whole
+from fwshapley.storage import save_bundle
 
 
 def test_file_appears_whole_in_a_new_folder(tmp_path: Path) -> None:
@@ -29,3 +31,12 @@ def test_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path: Path) -> N
         fail_half_way()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_others_may_read_a_file_as_they_may_any_new_one(tmp_path: Path) -> None:
+    """Safetensors keeps what it writes to its owner, but a service may run as somebody else."""
+    path = tmp_path / "bundle.safetensors"
+    usual = tmp_path / "usual"
+    usual.touch()
+    save_bundle(path, "test", {}, {"x": torch.zeros(2)})
+    assert path.stat().st_mode == usual.stat().st_mode

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -26,6 +27,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import fwshapley as fw
 import runs
 from fwshapley import training
+from fwshapley.interrupts import HeldInterrupts
 from fwshapley.training import Batch, Budget, History, Loss, Recipe, Shard, schedule, train
 from models import rows, seeded
 
@@ -295,6 +297,47 @@ def test_a_run_that_was_interrupted_goes_on_as_if_nothing_had_happened(
     history = run(resumed, resume=True, **options)
     assert_same_state(resumed, whole)
     assert asdict(history) | {"seconds": 0} == asdict(expected) | {"seconds": 0}
+
+
+def test_ctrl_c_lets_a_step_end_and_saves_it(tmp_path: Path) -> None:
+    """The first Ctrl-C in the midst of step 12 is held back until that is done, though the next save is not due."""
+
+    def with_signal(module: nn.Module, batch: Batch) -> Tensor:
+        if next(calls) == 12:
+            signal.raise_signal(signal.SIGINT)
+        return squared_error(module, batch)
+
+    calls = itertools.count(1)
+    whole, stopped, resumed = seeded(Learner), seeded(Learner), seeded(Learner, seed=1)
+    options: dict[str, Any] = {"validate": error_on_all, "checkpoint": tmp_path / "run.safetensors"}
+    run(whole, validate=error_on_all)
+    with pytest.raises(KeyboardInterrupt):
+        run(stopped, with_signal, **options)
+    assert next(calls) == 13
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    run(resumed, failing_at(ROWS, interrupt), resume=True, **options)
+    assert_same_state(resumed, whole)
+
+
+def test_a_second_ctrl_c_is_not_held_back() -> None:
+    with HeldInterrupts() as held:
+        signal.raise_signal(signal.SIGINT)
+        assert held.pending
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        held.pending = False
+
+
+def test_ctrl_c_is_left_to_whoever_handles_it() -> None:
+    caught: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: caught.append(number))
+    try:
+        with HeldInterrupts() as held:
+            signal.raise_signal(signal.SIGINT)
+        assert not held.pending
+        assert caught == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:

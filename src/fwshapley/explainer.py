@@ -202,7 +202,7 @@ class FeatureExplainer:
             learning_rate: its peak.
             augment: changes a batch of inputs at random, (inputs, generator) -> inputs.
             compiled: whether to compile surrogate and explainer; on a GPU it pays after a minute or two.
-            checkpoints: folder to save progress in, every 20 seconds.
+            checkpoints: folder to save progress in, every 20 seconds and when interrupted.
             resume: go on from there.
             progress: whether to show progress bars.
         """

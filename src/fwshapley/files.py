@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +11,18 @@ from pathlib import Path
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path` to write to; it takes the place of `path` only if all went well."""
+    """Give a temporary path beside `path` to write to; it takes the place of `path` only if all went well.
+
+    Others may read it as they may read any new file; safetensors alone would keep it to its owner.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
+        temporary.touch()
+        usual = stat.S_IMODE(temporary.stat().st_mode)
+        temporary.unlink()
         yield temporary
+        temporary.chmod(usual)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -25,6 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fwshapley.checks import check_real, check_whole
+from fwshapley.interrupts import HeldInterrupts
 from fwshapley.progress import ProgressBar
 from fwshapley.storage import load_bundle, save_bundle
 
@@ -191,7 +192,7 @@ def train(
         seed: of everything random.
         device: where it runs.
         validate: validation loss of the module, which is in evaluation mode then.
-        checkpoint: file to save to every 20 seconds and at the end.
+        checkpoint: file to save to every 20 seconds, at the end, and when interrupted.
         resume: go on from the checkpoint, if there is one and it is of the same run.
         identity: what else makes it the same run, as JSON holds it.
         description: for the progress bar and for messages.
@@ -212,7 +213,8 @@ def train(
     if resume and checkpoint is not None and checkpoint.exists():
         run.load(checkpoint)
     total = budget.steps or PERCENT
-    with ProgressBar(description, total, enabled=progress and run.is_main) as bar, own_randomness(device):
+    held = HeldInterrupts(enabled=run.shard.count == 1)  # of several processes, some would wait for the others
+    with ProgressBar(description, total, enabled=progress and run.is_main) as bar, own_randomness(device), held:
         shown, saved = 0, time.monotonic()
         while not run.history.stopped:
             run.step()
@@ -221,9 +223,11 @@ def train(
                 bar.advance(done - shown, note=run.note())
                 shown = done
             overdue = time.monotonic() - saved > CHECKPOINT_SECONDS
-            if checkpoint is not None and (overdue or run.history.stopped):
+            if checkpoint is not None and (overdue or held.pending or run.history.stopped):
                 run.save(checkpoint)
                 saved = time.monotonic()
+            if held.pending:
+                break
     run.finish()
     return run.history
 
@@ -416,8 +420,8 @@ class _Run:
         if changed:
             differs = "differs" if len(changed) == 1 else "differ"
             raise ValueError(
-                f"{path} is the checkpoint of another run: {', '.join(changed)} {differs}; resume with the same "
-                "arguments, or start anew with resume=False"
+                f"{path} is the checkpoint of another run: {', '.join(changed)} {differs}; resume with the same data "
+                "and arguments, or start anew with resume=False"
             )
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimiser": {}}
         for name, tensor in tensors.items():

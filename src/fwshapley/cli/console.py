@@ -52,6 +52,7 @@ def errors_explained(when_stopped: Callable[[], str] = lambda: "stopped") -> Ite
 def _worded(error: Exception) -> str:
     """Return a message on one line, in terms of the command line."""
     line = " ".join(str(error).split()) or type(error).__name__
+    line = line.replace("resume=False", "--force instead of --resume")
     line = ARGUMENT.sub(lambda found: f"--{found[1].removeprefix('x_')} {found[2]}", line)
     return line if len(line) <= MOST_LETTERS else line[:MOST_LETTERS] + " …"
 

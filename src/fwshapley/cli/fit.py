@@ -89,7 +89,7 @@ def fit(
 
     Players are the columns of a table, or patches of an image.
     The folder gets the explainer, and fit.json with all that was done.
-    Progress is saved every 20 seconds: after Ctrl-C, --resume goes on.
+    Progress is saved every 20 seconds and on Ctrl-C: --resume goes on.
 
     Start with: fwshapley fit model.py:model train.csv --label species --out explainer
     """

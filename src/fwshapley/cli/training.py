@@ -92,7 +92,7 @@ def about_going_on(folder: Path) -> str:
     """Return how to go on after Ctrl-C."""
     if any((folder / CHECKPOINTS).glob("*.safetensors")):
         return f"stopped. What was learnt is in {folder / CHECKPOINTS}: the same command with --resume goes on"
-    return "stopped before anything was saved, which happens every 20 seconds"
+    return "stopped before training had begun, so nothing was saved"
 
 
 def learnt_weights(objective: ObjectiveName, alpha: float | None, beta: float | None) -> fw.Semivalue | None:

@@ -91,7 +91,7 @@ def cross_fit(
             network.
         seed: of everything random.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        checkpoints: folder to save to every 20 seconds.
+        checkpoints: folder to save to every 20 seconds, and when interrupted.
         resume: go on from there, where it was saved for the same images, labels and options.
         progress: show a progress bar when it takes long on a terminal.
 

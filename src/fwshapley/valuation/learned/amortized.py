@@ -80,8 +80,8 @@ class AmortizedValuator(Valuator):
         seed: of all that is random.
         n_jobs: cores, or processes to fit models in, as `KNNValuator` and `RetrainingValuator` have it.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        checkpoint: file to save to every 20 seconds, and in the end; the scores of fits go to a second one beside it,
-            also when interrupted.
+        checkpoint: file to save to every 20 seconds, in the end, and when interrupted; the scores of fits go to a
+            second one beside it.
         resume: go on from it, if it is there.
         progress: show progress bars when it takes long on a terminal.
 

@@ -1,0 +1,43 @@
+"""Ctrl-C that waits for a good moment."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Self
+
+
+class HeldInterrupts:
+    """Holds Ctrl-C back while it is entered, and raises it at the end: whoever works meanwhile asks for `pending`.
+
+    A second Ctrl-C is not held back. Nor is any where Python would not raise `KeyboardInterrupt`: in other threads, or
+    where somebody else handles it.
+
+    Args:
+        enabled: whether to hold anything back at all.
+    """
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self.pending = False
+        self._enabled = enabled
+
+    def __enter__(self) -> Self:
+        usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._enabled = self._enabled and usual and threading.current_thread() is threading.main_thread()
+        if self._enabled:
+            signal.signal(signal.SIGINT, self._hold)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._enabled:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self.pending and kind is None:
+            raise KeyboardInterrupt
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        if self.pending:
+            signal.default_int_handler(number, frame)
+        self.pending = True
