@@ -302,6 +302,16 @@ def test_long_work_is_announced(table: Path, tmp_path: Path, monkeypatch: pytest
     assert "100 rows for 100 references are many" in err
 
 
+def test_a_reference_of_the_points_themselves_is_warned_of(table: Path, tmp_path: Path) -> None:
+    arguments = ["value", str(table), "-l", "kind", "--no-report", "--reference"]
+    code, _, err = run(*arguments, str(table), "-o", str(tmp_path / "out"))
+    assert code == 0
+    assert "100 of 100 references are among the rows to be valued" in err
+    others = tmp_path / "others.csv"
+    pd.read_csv(table).assign(a=lambda frame: frame.a + 0.5).to_csv(others, index=False)
+    assert run(*arguments, str(others), "-o", str(tmp_path / "fine"))[2] == ""
+
+
 def test_help_on_value_says_how_to_start() -> None:
     code, out, _ = run("value", "--help")
     assert code == 0

@@ -46,6 +46,9 @@ Options = Mapping[str, object]
 """Options by name; those that were not given are None or False."""
 
 DEFAULT_FOLDS = 5
+MANY_SHARED = 0.1
+"""Share of the reference points that are points to be valued too, from which on that is no coincidence."""
+
 MANY_PAIRS = 10**10
 """Pairs of points from which on a valuation takes a quarter of an hour or more on one core."""
 
@@ -125,6 +128,8 @@ def value(
         else:
             points, references = _read_tables(data, reference, label, encoding or "utf-8", ignore or (), scale=scale)
         _warn_of_long_work(points, references)
+        if references is not None:
+            _warn_of_shared_points(points, references)
         findings = valuation_report.value_points(
             points,
             references,
@@ -188,4 +193,17 @@ def _warn_of_long_work(points: Labelled, references: Labelled | None) -> None:
             f"{counted(len(points), points.noun)} for {counted(len(others), 'reference')} are many: this takes long. "
             f"A --reference of some thousand {points.noun}s would do.",
             highlight=False,
+        )
+
+
+def _warn_of_shared_points(points: Labelled, references: Labelled) -> None:
+    """Warn of a reference that has points to be valued in it: right or wrong, each is its own nearest neighbour."""
+    known = {row.tobytes() for row in points.x}
+    shared = sum(row.tobytes() in known for row in references.x)
+    if shared > MANY_SHARED * len(references):
+        errors.print(
+            f"{shared:,} of {counted(len(references), 'reference')} are among the {points.noun}s to be valued, where a "
+            "wrong label looks right: it predicts itself. Give others, or no --reference at all.",
+            highlight=False,
+            soft_wrap=True,
         )
