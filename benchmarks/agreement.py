@@ -39,6 +39,7 @@ from fwshapley.games.masking import Output
 from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
 from fwshapley.objective import Multilinear
 from fwshapley.plots import COLOURS, new_figure
+from page_text import emphasis
 from record import command_line, record
 
 IMAGES, JUDGED = 32, 1000
@@ -275,13 +276,13 @@ def draw(runs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure,
     """Correlation by weighting, a line per run, below the references' ceiling."""
     figure = new_figure(width=8, height=4)
     axes = figure.subplots()
-    names = sorted(map(str, resnet.WEIGHTS), key=_emphasis)
+    names = sorted(map(str, resnet.WEIGHTS), key=emphasis)
     whole = [row for row in runs.values() if len(row["agreement"]) == len(names)]
     if whole:
         ceiling = [whole[0]["agreement"][name]["ceiling"] for name in names]
         axes.plot(names, ceiling, color="grey", linestyle="--", label="ceiling of the references")
     for (run, row), colour in zip(runs.items(), COLOURS, strict=False):
-        known = [name for name in names if name in row["agreement"]]
+        known = [name for name in names if is_known(row, name)]
         axes.plot(known, [row["agreement"][name]["pearson"] for name in known], "o-", color=colour, label=run)
     axes.set_ylim(0, 1)
     axes.set_ylabel("Pearson correlation with the reference")
@@ -292,10 +293,9 @@ def draw(runs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure,
     return figure
 
 
-def _emphasis(name: str) -> float:
-    """Place of a weighting between small coalitions and large ones."""
-    weights = next(each for each in resnet.WEIGHTS if str(each) == name)
-    return math.log(weights.beta / weights.alpha)
+def is_known(run: Mapping[str, Any], name: str) -> bool:
+    """Whether a run has learnt a weighting, and its references know it: those in bf16 do not where beta is above 1."""
+    return name in run["agreement"] and (run.get("references") != "bf16" or emphasis(name) <= 1)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import torch
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # scripts, not a package
 
+from agreement import is_known
 from claims_page import accuracy_line, claims_summary, time_line
 from inclusion_page import papers_method, reconciled_text, room_in
 from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather
@@ -36,6 +37,14 @@ GPU = {"gpu": "NVIDIA H200", "cores": 16, "processor": "Xeon"}
 def test_commands_name_files_without_their_folders(recorded: str, shown: str) -> None:
     command = "python benchmarks/agreement.py"
     assert without_folders(f"{command} {recorded}") == f"{command} {shown}"
+
+
+def test_references_in_bf16_do_not_know_large_coalitions() -> None:
+    run = {"agreement": {"Beta(4, 1)": 0.8, "Shapley": 0.6, "Beta(1, 4)": 0.1}}
+    assert is_known(run, "Beta(1, 4)")
+    assert not is_known(run, "Beta(1, 2)")
+    rounded = run | {"references": "bf16"}
+    assert [name for name in run["agreement"] if is_known(rounded, name)] == ["Beta(4, 1)", "Shapley"]
 
 
 def test_a_piece_knows_where_it_was_made(tmp_path: Path) -> None:
