@@ -19,7 +19,7 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -71,13 +71,7 @@ def main() -> None:
     """Train, judge, print, draw, record."""
     arguments = parse()
     if arguments.draw or arguments.add:
-        path = arguments.out / "agreement.json"
-        documents = [json.loads(each.read_text()) for each in (path, *arguments.add)]
-        runs = {name: row for document in documents for name, row in document["results"]["runs"].items()}
-        documents[-1]["results"]["runs"] = {name: runs[name] for name in RUNS if name in runs}
-        with written_whole(path) as temporary:
-            temporary.write_text(json.dumps(documents[-1], indent=1) + "\n")
-        draw(runs).savefig(arguments.figures / "agreement.png")
+        draw(join(arguments.out / "agreement.json", arguments.add)).savefig(arguments.figures / "agreement.png")
         return
     started = time.perf_counter()
     device = torch.device(arguments.device)
@@ -88,9 +82,11 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         setting = resnet.prepare(arguments.data, device, work)
         print(json.dumps(setting.facts), flush=True)
+        before = [name for name in RUNS if (work / f"{name}.json").exists()]
         for name in arguments.runs:
             run_once(name, setting, work, smoke=arguments.smoke)
         runs = {name: json.loads(path.read_text()) for name in RUNS if (path := work / f"{name}.json").exists()}
+    started -= time_of([runs[name] for name in before])
     results = {"setting": setting.facts, "images": arguments.images, "calls": 2 * arguments.calls, "runs": runs}
     record("agreement", results, out=arguments.out, seeds=[0], started=started, packages=["accelerate"])
     if not arguments.no_figure:
@@ -119,12 +115,30 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
+def join(path: Path, others: Sequence[Path]) -> dict[str, Any]:
+    """Add runs that other files recorded to a record, which counts their time, too; return all runs."""
+    documents = [json.loads(each.read_text()) for each in (path, *others)]
+    last = documents[-1]
+    runs = {name: row for document in documents for name, row in document["results"]["runs"].items()}
+    added = [row for name, row in runs.items() if name not in last["results"]["runs"]]
+    last["wall_time_s"] = round(last["wall_time_s"] + time_of(added), 2)
+    last["results"]["runs"] = {name: runs[name] for name in RUNS if name in runs}
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(last, indent=1) + "\n")
+    return runs
+
+
+def time_of(runs: Iterable[Mapping[str, Any]]) -> float:
+    """Seconds that runs took, or at least trained: early ones know no more, and one that was cut trained before."""
+    return sum(max(run.get("took", 0.0), run["seconds"]) for run in runs)
+
+
 def run_once(name: str, setting: resnet.Setting, work: Path, *, smoke: bool) -> None:
     """Train one explainer and write what it is worth to the work folder, with the explainer itself."""
     path = work / f"{name}.json"
     if path.exists():
         return
-    options = dict(RUNS[name])
+    began, options = time.perf_counter(), dict(RUNS[name])
     seconds, output = options.pop("seconds"), options.get("output", "probability")
     budget = fw.Budget(steps=3) if smoke else fw.Budget(seconds=seconds)
     on_gpu = setting.images.x_train.device.type == "cuda"
@@ -156,7 +170,7 @@ def run_once(name: str, setting: resnet.Setting, work: Path, *, smoke: bool) -> 
             explainer, setting, halves, *((SMOKE_JUDGED, SMOKE_STEPS) if smoke else (JUDGED, CURVE_STEPS))
         ),
     }
-    path.write_text(json.dumps(results))
+    path.write_text(json.dumps(results | {"took": round(time.perf_counter() - began, 2)}))
     print(name, json.dumps({key: round(row["pearson"], 3) for key, row in results["agreement"].items()}), flush=True)
 
 

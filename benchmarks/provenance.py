@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from fwshapley.cli.reproduce import measured_on
+from fwshapley.cli.reproduce import measured_on, time_spent
 from page_text import listed
 
 Document = Mapping[str, Any]
@@ -22,7 +22,7 @@ def provenance(document: Document) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in document["versions"].items() if name != "fwshapley")
     seeds = len(document["seeds"])
     return (
-        f"`{without_folders(document['command'])}`, {listed(measured_on(document))}, {document['wall_time_s']:.0f} s, "
+        f"`{without_folders(document['command'])}`, {listed(measured_on(document))}, {time_spent(document)}, "
         f"{seeds} seed{'s' * (seeds != 1)}, {document['date'][:10]}; {packages}."
     )
 

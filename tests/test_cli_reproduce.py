@@ -70,6 +70,14 @@ def test_list_names_machines_that_measured_not_the_one_that_joined(machines: obj
     assert reproduce.measured_on(document) == ["NVIDIA H200", "8 cores of Z80"]
 
 
+def test_list_says_how_long_joined_runs_trained_where_their_last_call_was_shorter() -> None:
+    runs = {"2 minutes": {"seconds": 120.0}, "30 minutes": {"seconds": 1800.0}}
+    assert reproduce.time_spent(DOCUMENT | {"results": {"runs": runs}}) == "1,920 s of training in 2 runs"
+    del runs["30 minutes"]
+    assert reproduce.time_spent(DOCUMENT | {"results": {"runs": runs}}) == "1,234 s"
+    assert reproduce.time_spent(DOCUMENT | {"results": {"runs": {"digits": 3}}}) == "1,234 s"
+
+
 def test_every_script_of_the_repository_is_listed() -> None:
     scripts = reproduce.find_scripts(CHECKOUT / "benchmarks")
     assert {"agreement", "core", "explain_speed", "lemma", "valuation_speed"} <= scripts.keys()

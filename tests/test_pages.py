@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # scripts, not a package
 
 from agreement import is_known
+from agreement import join as join_runs
 from claims_page import accuracy_line, claims_summary, time_line
 from inclusion_page import papers_method, reconciled_text, room_in
 from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather
@@ -45,6 +47,21 @@ def test_references_in_bf16_do_not_know_large_coalitions() -> None:
     assert not is_known(run, "Beta(1, 2)")
     rounded = run | {"references": "bf16"}
     assert [name for name in run["agreement"] if is_known(rounded, name)] == ["Beta(4, 1)", "Shapley"]
+
+
+def test_runs_that_are_added_to_a_record_count_with_their_time(tmp_path: Path) -> None:
+    def written(name: str, wall_time: float, runs: dict[str, Any]) -> Path:
+        path = tmp_path / name
+        path.write_text(json.dumps({"wall_time_s": wall_time, "results": {"runs": runs}}))
+        return path
+
+    first = written("agreement.json", 700, {"5 minutes": {"seconds": 300, "took": 400}})
+    other = written("other.json", 200, {"2 minutes": {"seconds": 120}})
+    for _ in range(2):  # adding a file again changes nothing
+        assert join_runs(first, [other]).keys() == {"2 minutes", "5 minutes"}
+        document = json.loads(first.read_text())
+        assert list(document["results"]["runs"]) == ["2 minutes", "5 minutes"]
+        assert document["wall_time_s"] == 200 + 400
 
 
 def test_a_piece_knows_where_it_was_made(tmp_path: Path) -> None:
