@@ -24,9 +24,10 @@ from inclusion_page import inclusion_section, inclusion_text
 from label_noise_page import label_noise_section, label_noise_text
 from learned_page import learned_section, learned_text
 from noisy_page import noisy_section
+from noisy_results import TITLES
 from page_text import table
 from peers_page import peers_section
-from provenance import recompressed_text
+from provenance import recompressed_shortly, recompressed_text
 from refinement_page import refinement_section
 from table2_page import times_section
 from valuation_speed_page import valuation_speed_section, valuation_speed_text
@@ -42,7 +43,7 @@ figures](docs/results.md)):
 
 {claims}
 
-**Learned values.** {agreement} {enumeration} {explain_speed}
+{recompressed}**Learned values.** {agreement} {enumeration} {explain_speed}
 
 ![Correlation by weighting](docs/figures/agreement.png)
 
@@ -103,6 +104,7 @@ def readme_section() -> str:
     inclusion = README_INCLUSION.format(inclusion=inclusion_text(load("inclusion"))) if recorded("inclusion") else ""
     return README_SECTION.format(
         claims=table(*claims(), others="---"),
+        recompressed=recompressed_shortly(load_all("*"), TITLES),
         agreement=agreement_text(load("agreement")),
         enumeration=enumeration_text(load("enumeration")),
         explain_speed=explain_speed_text(load("explain_speed")),

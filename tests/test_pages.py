@@ -22,7 +22,7 @@ from noisy_labels import agreement, score
 from noisy_page import auroc_of, failed_text, is_comparable
 from noisy_results import PAPER_NOISE, Job, join, tables
 from pieces import keep_piece, origin, origins, read_piece, take_piece
-from provenance import recompressed_text, without_folders
+from provenance import recompressed_shortly, recompressed_text, without_folders
 from table2_page import Speed, speedup_text
 
 GPU = {"gpu": "NVIDIA H200", "cores": 16, "processor": "Xeon"}
@@ -154,6 +154,9 @@ def test_recompressed_images_are_named_once_and_only_where_a_record_says_so() ->
     }
     assert recompressed_text([plain]) == ""
     assert recompressed_text([plain, joined, joined]).count("`svhn_jpeg95.npz` as JPEG of quality 95") == 1
+    assert recompressed_shortly([plain], {}) == ""
+    shortly = recompressed_shortly([plain, joined, joined], {"svhn": "SVHN"})
+    assert shortly.strip().endswith("recompressed were SVHN, as JPEG of quality 95.")
 
 
 def test_speed_is_told_with_learning_and_without() -> None:
