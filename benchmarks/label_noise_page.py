@@ -11,6 +11,9 @@ from label_noise import TITLES
 from page_text import emphasis, table
 from provenance import provenance
 
+PEER = "cleanlab self-confidence, logistic regression"
+"""What the first page holds ours against, as the figure does."""
+
 PAGE = """## Wrong labels: nearest-neighbour values
 
 A tenth of the labels became y + 1; {points:,} training images, 64 principal components of their pixels, K =
@@ -48,9 +51,13 @@ def label_noise_text(document: Mapping[str, Any]) -> str:
         f"({mean(rows['Shapley, no reference']['auroc']):.3f} without clean reference points)"
         for name, rows in document["results"]["tables"].items()
     ]
+    peer = [
+        f"{mean(rows[PEER]['auroc']):.3f} on {TITLES[name]}" for name, rows in document["results"]["tables"].items()
+    ]
     return (
         "With a tenth of the labels flipped and no features but principal components of pixels, Shapley values of "
-        f"nearest neighbours find them with an AUROC of {' and '.join(found)}."
+        f"nearest neighbours find them with an AUROC of {' and '.join(found)}; {PEER.replace(',', ' of')}, without clean "
+        f"points either, with {' and '.join(peer)}."
     )
 
 

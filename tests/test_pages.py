@@ -15,6 +15,7 @@ sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # scripts, no
 from agreement import is_known
 from agreement import join as join_runs
 from claims_page import accuracy_line, claims_summary, time_line
+from enumeration_page import SHOWN_WEIGHTS, sampled_text
 from inclusion_page import papers_method, reconciled_text, room_in
 from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather
 from inclusion_sitting_page import longer_text
@@ -222,6 +223,17 @@ def test_one_seed_has_no_spread_and_other_references_no_comparison() -> None:
     assert is_comparable("Shapley, 1,000 references")
     assert is_comparable("model loss")
     assert not is_comparable("Shapley, 5,000 references")
+
+
+def test_sampling_is_told_where_it_does_better() -> None:
+    def rows(**better: tuple[float, float]) -> dict[str, Any]:
+        usual = dict.fromkeys(SHOWN_WEIGHTS, (0.9, 0.5))
+        return {name: {"pearson": [a], "nrmse": [b]} for name, (a, b) in (usual | better).items()}
+
+    assert sampled_text(rows(), rows()) == ""
+    better = rows(**{"Shapley": (0.95, 0.5), "Beta(1, 4)": (0.1, 0.4)})
+    text = sampled_text(rows(), better)
+    assert text.endswith("correlates better at Shapley (0.95) and has the smaller error at Beta(1, 4).")
 
 
 def test_room_is_what_is_left_between_nobody_and_everyone() -> None:
