@@ -33,7 +33,7 @@ from torch import Tensor
 
 import fwshapley as fw
 import resnet
-from data_option import existing_path, need_data
+from data_option import existing_device, existing_path, need_data
 from fwshapley.files import written_whole
 from fwshapley.games.masking import Output
 from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
@@ -99,7 +99,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=existing_path, help="CIFAR-10: a folder of its files, or a packed npz file")
     parser.add_argument("--work", type=Path, help="folder for models and references, kept")
     parser.add_argument("--runs", nargs="+", choices=list(RUNS), default=["2 minutes", "5 minutes", "10 minutes"])
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 import agreement
 import fwshapley as fw
 import resnet
-from data_option import existing_path
+from data_option import existing_device, existing_path
 from fwshapley.plots import COLOURS, new_figure
 from record import record
 
@@ -72,7 +72,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--work", type=Path, help="folder that benchmarks/agreement.py worked in")
     parser.add_argument("--explainer", default="5 minutes", help="which of its runs to distill")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")

@@ -47,7 +47,7 @@ from torch import Tensor
 import fwshapley as fw
 import resnet
 from agreement import quickly
-from data_option import existing_path, need_data
+from data_option import existing_device, existing_path, need_data
 from fwshapley.metrics import Evaluator, area, exclusion_curves, inclusion_curve, inclusion_curves
 from fwshapley.objective import SumConstraint
 from fwshapley.saving import FILE
@@ -179,7 +179,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--search-seconds", type=float, help="GPU time of each UNet of the search, if not the same")
     parser.add_argument("--longer", type=float, nargs="+", default=list(LONGER_SECONDS), help="GPU times to compare")
     parser.add_argument("--kernel-seconds", type=float, default=KERNEL_SECONDS, help="for long runs, in this call")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")

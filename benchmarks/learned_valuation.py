@@ -43,7 +43,7 @@ from sklearn.svm import SVC
 from torch import Tensor
 
 import fwshapley as fw
-from data_option import existing_path, need_data
+from data_option import existing_device, existing_path, need_data, read_data
 from fwshapley.games.neighbours import Utility
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
@@ -166,7 +166,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--data", type=existing_path, help="Fashion-MNIST: a folder or an npz file; without, it is left out"
     )
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=existing_device, default="cpu")
     parser.add_argument("--jobs", type=int, default=-1, help="processes that fit models")
     parser.add_argument(
         "--workers", type=int, default=1, help="networks that learn side by side, on a CPU on a core each"
@@ -205,7 +205,8 @@ def load(
 ) -> Points:
     """Points of a seed: drawn, and flipped."""
     if name == "Fashion-MNIST":
-        images = fw.datasets.load("fashion_mnist", data)
+        assert data is not None  # noqa: S101 - `need_data` has seen to it
+        images = read_data("fashion_mnist", data)
         x, y = images.images.flatten(1).double().numpy() / 255, images.labels.numpy()
     else:
         x, y = {"digits": load_digits, "breast cancer": load_breast_cancer}[name](return_X_y=True)

@@ -31,6 +31,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from data_option import existing_device
+
 K, CLASSES = 5, 10
 LOOK_SECONDS = 1.0  # more often would slow it down
 SMOKE_SHRINKS = 100
@@ -61,7 +63,7 @@ def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pydvl", type=Path, help="Python of an environment with pyDVL and scikit-learn")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--device", type=existing_device, choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--one", help="one measurement, as JSON; what this script calls itself with")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
