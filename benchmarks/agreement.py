@@ -41,6 +41,7 @@ from fwshapley.objective import Multilinear
 from fwshapley.plots import COLOURS, new_figure
 from page_text import emphasis
 from record import command_line, record
+from script import run_script
 
 IMAGES, JUDGED = 32, 1000
 CALLS = 16_384
@@ -313,4 +314,4 @@ def is_known(run: Mapping[str, Any], name: str) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

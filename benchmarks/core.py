@@ -37,6 +37,7 @@ from fwshapley.files import written_whole
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.sampling import draw_of_sizes, make_generator
 from record import record
+from script import run_script
 
 Method = Callable[[fw.games.Game, int, int], Tensor]  # game, budget, seed -> values
 Array = NDArray[np.float64]
@@ -286,4 +287,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -38,6 +38,7 @@ from record import record
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
 import bundled
+from script import run_script
 
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
 GAMES: Sequence[tuple[str, Output]] = (("digits", "probability"), ("digits", "logit"), ("generated", "probability"))
@@ -297,4 +298,4 @@ def emphasis(name: str) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

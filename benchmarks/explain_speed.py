@@ -28,6 +28,7 @@ import resnet
 from data_option import existing_device, existing_path
 from fwshapley.plots import COLOURS, new_figure
 from record import record
+from script import run_script
 
 BATCHES = (1, 256)
 MANY = 1000
@@ -195,4 +196,4 @@ def draw(rows: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - matplotlib's Figu
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -68,6 +68,7 @@ from measure import timed
 from paired import Kept, pack, read_row
 from pieces import keep_piece, take_piece
 from record import record, recorded
+from script import run_script
 
 SEEDS = (0, 1, 2)
 IMAGES, STEPS = 1000, 32
@@ -436,4 +437,4 @@ PARTS: Mapping[str, Callable[[Study], object]] = {
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

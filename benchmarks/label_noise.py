@@ -42,6 +42,7 @@ from fwshapley.valuation import flip_labels, measure_detection
 from label_scores import out_of_bag, self_confidence
 from measure import timed
 from record import record
+from script import run_script
 
 K, SHARE, COMPONENTS = 5, 0.1, 64
 POINTS, REFERENCES, TREES, SEEDS = 10_000, 2_000, 100, (0, 1, 2)
@@ -180,4 +181,4 @@ def draw(tables: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Any: 
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

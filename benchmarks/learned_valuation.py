@@ -62,6 +62,8 @@ WEIGHTS = (fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.Beta(alpha=1, beta=4))
 METHODS: tuple[tuple[Method, Utility], ...] = (
     ("regression", "soft"), ("multilinear", "soft"), ("regression", "vote"), ("published", "vote"),
 )  # fmt: skip
+from script import run_script
+
 SECONDS = (3, 9, 27)
 SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (10_000, 1_000)}
 NEED_IMAGES = ("Fashion-MNIST", "large")
@@ -453,4 +455,4 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

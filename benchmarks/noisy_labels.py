@@ -76,6 +76,7 @@ from noisy_results import (
 )
 from pieces import keep_piece, take_piece
 from record import record, recorded
+from script import run_script
 
 K, CLASSES = 5, 10
 POINTS = Sizes(20_000, 5_000, 5_000)
@@ -366,4 +367,4 @@ NEED_ALL = ("exact", "improved", "published")
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -44,6 +44,7 @@ from record import record
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
 import bundled
+from script import run_script
 
 SEEDS = (0, 1, 2)
 MANY = 1000
@@ -309,4 +310,4 @@ def draw(tables: Mapping[str, Mapping[str, Any]]) -> Any:  # noqa: ANN401 - matp
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -29,6 +29,7 @@ from page_text import table
 from peers_page import peers_section
 from provenance import recompressed_shortly, recompressed_text
 from refinement_page import refinement_section
+from script import run_script
 from table2_page import times_section
 from valuation_speed_page import valuation_speed_section, valuation_speed_text
 
@@ -167,4 +168,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -37,6 +37,7 @@ from fwshapley.progress import ProgressBar
 from inclusion import LEARNERS, SECONDS, Study, folder_of
 from inclusion_results import BASE, EVERY
 from record import record
+from script import run_script
 
 MANY, AT_ONCE, FEW = 1000, 250, 2
 CALLS = 3072
@@ -248,4 +249,4 @@ def in_words(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -49,6 +49,7 @@ from fwshapley.valuation.rounds import STEADY
 from measure import timed
 from pieces import commands, keep_piece, origin, read_piece, take_piece
 from record import record
+from script import run_script
 
 K, CLASSES, COLUMNS = 5, 10, 512
 POINTS, REFERENCES = 73_257, 26_032
@@ -339,4 +340,4 @@ def draw(rows: list[Row]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which i
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_option import existing_device
+from script import run_script
 
 K, CLASSES = 5, 10
 LOOK_SECONDS = 1.0  # more often would slow it down
@@ -260,4 +261,4 @@ def draw(growth: dict[str, list[dict[str, Any]]]) -> Any:  # noqa: ANN401 - matp
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

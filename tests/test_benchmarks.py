@@ -112,3 +112,16 @@ def test_data_are_read_from_files_and_folders_or_refused_in_a_line(
     (tmp_path / "mine.npz").write_bytes(b"PK\3\4 and no more")
     with pytest.raises(SystemExit, match=r"mine\.npz is damaged or cut off"):
         read_data("fashion_mnist", tmp_path / "mine.npz")
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, BENCHMARKS / "publish.py"], ids=lambda script: script.stem)
+def test_every_script_ends_quietly_when_it_is_interrupted(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert script.read_text(encoding="utf-8").endswith('if __name__ == "__main__":\n    run_script(main)\n')
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        import_module("script").run_script(interrupted)
+    assert ended.value.code == 130

@@ -118,8 +118,24 @@ def test_folders_that_take_no_files_are_refused_before_anything_runs(
     assert "asked for" not in capfd.readouterr().out
 
 
-@pytest.mark.usefixtures("checkout")
-def test_an_interrupted_script_is_waited_for_and_ours_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("option", "options", "told"),
+    [
+        ("", [], "stopped: the same command starts anew\n"),
+        (
+            '"--work", type=Path, help="folder that sheep.py worked in"',
+            ["--work", "x"],
+            "the same command starts anew\n",
+        ),
+        ('"--work", type=Path, default=Path("x"), help="folder for pieces, kept"', [], "goes on from finished pieces"),
+        ('"--work", type=Path, help="folder for pieces, kept"', [], "one with --work FOLDER would go on"),
+        ('"--work", type=Path, help="folder for pieces, kept"', ["--work=x"], "goes on from finished pieces"),
+    ],
+)
+def test_an_interrupted_script_is_waited_for_and_ours_says_whether_it_goes_on(
+    option: str, options: list[str], told: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / "benchmarks" / "sheep.py").write_text(f"{SCRIPT}# {option}\n")
     waits = []
 
     class Interrupted(subprocess.Popen[bytes]):
@@ -130,10 +146,18 @@ def test_an_interrupted_script_is_waited_for_and_ours_says_how_to_go_on(monkeypa
             return super().wait(timeout)
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    code, _, err = run("sheep")
+    code, _, err = run("sheep", *options)
     assert code == 130
     assert len(waits) > 1
-    assert "the same command goes on from finished pieces" in " ".join(err.split())
+    assert told in err
+
+
+def test_scripts_of_the_repository_say_whether_they_keep_pieces() -> None:
+    scripts = [CHECKOUT / "benchmarks" / f"{name}.py" for name in reproduce.find_scripts(CHECKOUT / "benchmarks")]
+    found = {script.stem: reproduce.KEEPS.search(script.read_text(encoding="utf-8")) for script in scripts}
+    kept = {name: bool(match["usual"]) for name, match in found.items() if match}
+    always = dict.fromkeys(("inclusion", "learned_valuation", "noisy_labels", "table2"), True)
+    assert kept == always | {"agreement": False}
 
 
 @pytest.mark.usefixtures("checkout")

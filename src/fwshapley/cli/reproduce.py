@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,9 @@ SMOKE = "--smoke"
 MEASURE_NOTHING = {"--help", "-h", "--draw"}
 PASSED_ON = {"allow_interspersed_args": False}
 """Setting of the command: what follows NAME is the script's."""
+
+KEEPS = re.compile(r'"--work", type=Path(?P<usual>, default=.*?)?, help="[^"]*(keep|kept)')
+"""Option of a script that keeps finished pieces; others take those of another script."""
 
 OWN_CHECKOUT = Path(__file__).parents[3]
 """Where the repository is if the package is installed from it in place; else a folder of Python's."""
@@ -49,7 +53,7 @@ def reproduce(
 
     The scripts are in the repository, not in the installed package: call this in a checkout. A run writes NAME.json and
     a figure to build/reproduced, beside what was recorded (benchmarks/results), which stays; give --out and --figures
-    for other folders. One with --smoke takes seconds, on bundled data, and writes to build/smoke.
+    for other folders. One with --smoke takes seconds, on bundled or made-up data, and writes to build/smoke.
 
     Start with: fwshapley reproduce --list
     """
@@ -99,7 +103,7 @@ def _run(script: Path, options: Sequence[str]) -> int:
         options += [] if _given(options, option) else [option, str(folder)]
     command = [sys.executable, str(script), *options]
     errors.print(Text(f"running {' '.join(command[1:])}", style="dim"), soft_wrap=True)
-    status = _wait_for(command)
+    status = _wait_for(command, _on_going_on(script, options))
     if folders and not status:
         told = f"results are in {folders['--out']}, figures in {folders['--figures']}"
         errors.print(Text(told, style="dim"), soft_wrap=True)
@@ -121,7 +125,17 @@ def _given(options: Sequence[str], wanted: str) -> str | None:
     return None
 
 
-def _wait_for(command: Sequence[str]) -> int:
+def _on_going_on(script: Path, options: Sequence[str]) -> str:
+    """What the same command does after it was stopped: a script that keeps pieces says so of its option --work."""
+    keeps = KEEPS.search(script.read_text(encoding="utf-8"))
+    if keeps is None:
+        return "the same command starts anew"
+    if keeps["usual"] or _given(options, "--work"):
+        return "the same command goes on from finished pieces"
+    return "the same command starts anew; one with --work FOLDER would go on from finished pieces"
+
+
+def _wait_for(command: Sequence[str], then: str) -> int:
     """Run a command to its end, which is also ours: it does not outlive us."""
     with subprocess.Popen(command) as process:  # noqa: S603 - the script that the user named
         before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
@@ -129,7 +143,7 @@ def _wait_for(command: Sequence[str]) -> int:
             return process.wait()
         except KeyboardInterrupt:  # the script has it too, as both are of one terminal
             process.wait()
-            errors.print("stopped: the same command goes on from finished pieces, where a benchmark keeps some")
+            errors.print(Text(f"stopped: {then}"), soft_wrap=True)
             return KILLED + signal.SIGINT
         finally:
             signal.signal(signal.SIGTERM, before)
