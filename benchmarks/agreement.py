@@ -41,7 +41,7 @@ from fwshapley.objective import Multilinear
 from fwshapley.plots import COLOURS, new_figure
 from page_text import emphasis
 from record import command_line, record
-from script import run_script
+from script import marked, run_script
 
 IMAGES, JUDGED = 32, 1000
 CALLS = 16_384
@@ -91,7 +91,7 @@ def main() -> None:
     results = {"setting": setting.facts, "images": arguments.images, "calls": 2 * arguments.calls, "runs": runs}
     record("agreement", results, out=arguments.out, seeds=[0], started=started, packages=["accelerate"])
     if not arguments.no_figure:
-        draw(runs).savefig(arguments.figures / "agreement.png")
+        marked(draw(runs), smoke=arguments.smoke).savefig(arguments.figures / "agreement.png")
 
 
 def parse() -> argparse.Namespace:

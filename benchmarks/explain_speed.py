@@ -28,7 +28,7 @@ import resnet
 from data_option import existing_device, existing_path
 from fwshapley.plots import COLOURS, new_figure
 from record import record
-from script import run_script
+from script import marked, run_script
 
 BATCHES = (1, 256)
 MANY = 1000
@@ -62,7 +62,7 @@ def main() -> None:
     name = "explain_speed_gpu" if device.type == "cuda" else "explain_speed"
     record(name, found, out=arguments.out, seeds=[0], started=started)
     if not arguments.no_figure:
-        draw(found["times"]).savefig(arguments.figures / f"{name}.png")
+        marked(draw(found["times"]), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 
 
 def parse() -> argparse.Namespace:

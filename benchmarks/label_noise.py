@@ -42,7 +42,7 @@ from fwshapley.valuation import flip_labels, measure_detection
 from label_scores import out_of_bag, self_confidence
 from measure import timed
 from record import record
-from script import run_script
+from script import marked, run_script
 
 K, SHARE, COMPONENTS = 5, 0.1, 64
 POINTS, REFERENCES, TREES, SEEDS = 10_000, 2_000, 100, (0, 1, 2)
@@ -81,7 +81,7 @@ def main() -> None:
     record(
         "label_noise", results, out=arguments.out, seeds=seeds, started=started, packages=["cleanlab", "scikit-learn"]
     )
-    draw(tables).savefig(arguments.figures / "label_noise.png")
+    marked(draw(tables), smoke=arguments.smoke).savefig(arguments.figures / "label_noise.png")
 
 
 def parse() -> argparse.Namespace:

@@ -62,7 +62,7 @@ WEIGHTS = (fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.Beta(alpha=1, beta=4))
 METHODS: tuple[tuple[Method, Utility], ...] = (
     ("regression", "soft"), ("multilinear", "soft"), ("regression", "vote"), ("published", "vote"),
 )  # fmt: skip
-from script import run_script
+from script import marked, run_script
 
 SECONDS = (3, 9, 27)
 SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (10_000, 1_000)}
@@ -123,7 +123,7 @@ def main() -> None:
     started = time.perf_counter() - results["seconds"]
     packages = ["scikit-learn"]
     record("learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=packages)
-    draw(results).savefig(arguments.figures / "learned_valuation.png")
+    marked(draw(results), smoke=arguments.smoke).savefig(arguments.figures / "learned_valuation.png")
 
 
 def run(job: tuple[str, int], arguments: argparse.Namespace) -> None:

@@ -76,7 +76,7 @@ from noisy_results import (
 )
 from pieces import keep_piece, take_piece
 from record import record, recorded
-from script import run_script
+from script import marked, run_script
 
 K, CLASSES = 5, 10
 POINTS = Sizes(20_000, 5_000, 5_000)
@@ -110,7 +110,7 @@ def main() -> None:
     packages = ["cleanlab", "scikit-learn"]
     record("noisy_labels", results, out=arguments.out, seeds=results["seeds"], started=started, packages=packages)
     if results["curves"]:  # there are none before the paper's noise was run
-        draw(results["curves"]).savefig(arguments.figures / "noisy_labels.png")
+        marked(draw(results["curves"]), smoke=arguments.smoke).savefig(arguments.figures / "noisy_labels.png")
 
 
 def parse() -> argparse.Namespace:

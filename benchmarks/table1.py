@@ -37,7 +37,7 @@ from fwshapley.progress import ProgressBar
 from inclusion import LEARNERS, SECONDS, Study, folder_of
 from inclusion_results import BASE, EVERY
 from record import record
-from script import run_script
+from script import marked, run_script
 
 MANY, AT_ONCE, FEW = 1000, 250, 2
 CALLS = 3072
@@ -80,7 +80,7 @@ def main() -> None:
     record("table1", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["captum"])
     if not arguments.no_figure:
         with written_whole(arguments.figures / "table1.png") as temporary:
-            draw(results).savefig(temporary)
+            marked(draw(results), smoke=arguments.smoke).savefig(temporary)
 
 
 def parse() -> argparse.Namespace:

@@ -49,7 +49,7 @@ from fwshapley.valuation.rounds import STEADY
 from measure import timed
 from pieces import commands, keep_piece, origin, read_piece, take_piece
 from record import record
-from script import run_script
+from script import marked, run_script
 
 K, CLASSES, COLUMNS = 5, 10, 512
 POINTS, REFERENCES = 73_257, 26_032
@@ -103,7 +103,7 @@ def main() -> None:
     results = join(arguments.work)
     started = time.perf_counter() - results["seconds"]
     record("table2", results, out=arguments.out, seeds=results["seeds"], started=started, packages=["scikit-learn"])
-    draw(results["rows"]).savefig(arguments.figures / "table2.png")
+    marked(draw(results["rows"]), smoke=arguments.smoke).savefig(arguments.figures / "table2.png")
 
 
 def parse() -> argparse.Namespace:

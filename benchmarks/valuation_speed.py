@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_option import existing_device
-from script import run_script
+from script import marked, run_script
 
 K, CLASSES = 5, 10
 LOOK_SECONDS = 1.0  # more often would slow it down
@@ -57,7 +57,7 @@ def main() -> None:
     results = on_gpu() if arguments.device == "cuda" else on_cpu(arguments)
     record(name, results, out=arguments.out, seeds=[0], started=started, packages=["joblib"])
     if "growth" in results and not arguments.no_figure:
-        draw(results["growth"]).savefig(arguments.figures / f"{name}.png")
+        marked(draw(results["growth"]), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 
 
 def parse() -> argparse.Namespace:

@@ -16,6 +16,7 @@ from agreement import is_known
 from agreement import join as join_runs
 from claims_page import accuracy_line, claims_summary, time_line
 from enumeration_page import SHOWN_WEIGHTS, sampled_text
+from fwshapley.plots import new_figure
 from inclusion_page import papers_method, reconciled_text, room_in
 from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather
 from inclusion_sitting_page import longer_text
@@ -24,6 +25,7 @@ from noisy_page import auroc_of, failed_text, is_comparable
 from noisy_results import PAPER_NOISE, Job, join, tables
 from pieces import keep_piece, origin, origins, read_piece, take_piece
 from provenance import recompressed_shortly, recompressed_text, without_folders
+from script import marked
 from table2_page import Speed, speedup_text
 
 GPU = {"gpu": "NVIDIA H200", "cores": 16, "processor": "Xeon"}
@@ -248,6 +250,12 @@ def test_the_papers_method_is_the_same_on_all_data_sets() -> None:
     part: Any = {"b": {"methods": {CHOSEN: {}}}}
     assert papers_method({"cifar10": whole, "svhn": whole}) == NOT_CENTRED
     assert papers_method({"cifar10": whole, "svhn": part}) == CHOSEN
+
+
+def test_figures_of_a_smoke_run_say_so() -> None:
+    figure = new_figure(width=2, height=2)
+    assert marked(figure, smoke=False).get_suptitle() == ""
+    assert "no result" in marked(figure, smoke=True).get_suptitle()
 
 
 def test_claims_that_are_open_are_not_counted_as_decided() -> None:
