@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fwshapley.cli import app, reproduce
+from fwshapley.cli.comparison import compare_figures, difference
 
 CHECKOUT = Path(__file__).parents[1]
 SCRIPT = '''"""Counts sheep.
@@ -34,8 +35,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "benchmarks" / "sheep.py").write_text(SCRIPT)
     (tmp_path / "benchmarks" / "goats.py").write_text(SCRIPT.replace("sheep", "goats"))
     (tmp_path / "benchmarks" / "helper.py").write_text('"""Helps."""\n')
-    (tmp_path / "benchmarks" / "results" / "sheep.json").write_text(json.dumps(DOCUMENT | {"machine": CPU}))
-    gpu = DOCUMENT | {"machine": CPU | {"gpu": "NVIDIA H200"}}
+    recorded = DOCUMENT | {"machine": CPU, "results": {"sheep": 100, "wolves": [1, 2]}}
+    (tmp_path / "benchmarks" / "results" / "sheep.json").write_text(json.dumps(recorded))
+    gpu = recorded | {"machine": CPU | {"gpu": "NVIDIA H200"}}
     (tmp_path / "benchmarks" / "results" / "sheep_gpu.json").write_text(json.dumps(gpu))
     monkeypatch.chdir(tmp_path / "benchmarks")
     return tmp_path
@@ -187,3 +189,41 @@ def test_without_a_checkout_it_says_what_to_get(checkout: Path, monkeypatch: pyt
 def test_a_script_that_is_killed_is_told_apart(checkout: Path) -> None:
     (checkout / "benchmarks" / "sheep.py").write_text('import os\nos.kill(os.getpid(), 9)  # "--smoke"\n')
     assert run("sheep")[0] == 137
+
+
+COUNTING = """
+from pathlib import Path
+out = Path(sys.argv[sys.argv.index("--out") + 1])
+(out / "sheep.json").write_text('{"results": {"sheep": 100.5, "wolves": [1, 1]}}')
+"""
+
+
+def test_a_run_says_how_its_figures_agree_with_the_recorded_ones(checkout: Path) -> None:
+    script = checkout / "benchmarks" / "sheep.py"
+    _, out, _ = run("sheep")
+    assert "recorded figures" not in out
+    script.write_text(SCRIPT.replace("sys.exit", f"{COUNTING}\nsys.exit"))
+    told = "sheep: 3 of 3 recorded figures were measured again: 2 within 1 %; the largest relative difference is 50 %, "
+    for folder in ([], ["--out", str(checkout / "benchmarks" / "results")]):  # the latter replaces the record
+        code, out, _ = run("sheep", *folder)
+        assert code == 0
+        assert f"{told}1 at wolves.2 of 2, recorded 2\n" in out
+    assert "recorded figures" not in run("sheep", "--smoke")[1]
+
+
+def test_figures_compare_at_the_same_place_only() -> None:
+    recorded = {"a": {"b": [1.0, 2.0], "yes": True, "name": "x"}, "c": 0, "d": None, "e": float("nan")}
+    assert compare_figures(recorded, recorded) == (
+        "4 of 4 recorded figures were measured again: 4 within 1 %, no difference at all"
+    )
+    assert compare_figures({"a": {"b": [1.0, 2.0, 3.0]}, "f": 1}, recorded) == (
+        "none of the 4 recorded figures was measured again"
+    )
+    assert compare_figures({"c": -1e-3}, recorded).endswith("is 100 %, -0.001 at c, recorded 0")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"), [(0, 0, 0), (99, 100, 0.01), (1, -1, 2), (0, 5, 1), (float("nan"), 1, 2)]
+)
+def test_differences_are_relative_to_the_larger(one: float, other: float, expected: float) -> None:
+    assert difference(one, other) == difference(other, one) == pytest.approx(expected)

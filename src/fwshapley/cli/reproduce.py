@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
@@ -20,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fwshapley.checks import closest
+from fwshapley.cli.comparison import compare_figures
 from fwshapley.cli.console import console, errors, errors_explained
 from fwshapley.files import check_writable
 
@@ -53,7 +55,8 @@ def reproduce(
 
     The scripts are in the repository, not in the installed package: call this in a checkout. A run writes NAME.json and
     a figure to build/reproduced, beside what was recorded (benchmarks/results), which stays; give --out and --figures
-    for other folders. One with --smoke takes seconds, on bundled or made-up data, and writes to build/smoke.
+    for other folders. At its end it says how its figures agree with the recorded ones. One with --smoke takes seconds,
+    on bundled or made-up data, and writes to build/smoke.
 
     Start with: fwshapley reproduce --list
     """
@@ -101,13 +104,33 @@ def _run(script: Path, options: Sequence[str]) -> int:
         check_writable(folder)
         folder.mkdir(parents=True, exist_ok=True)
         options += [] if _given(options, option) else [option, str(folder)]
+    recorded = {} if SMOKE in options else _read_records(script.parent / "results", script.stem)
+    started = time.time()
     command = [sys.executable, str(script), *options]
     errors.print(Text(f"running {' '.join(command[1:])}", style="dim"), soft_wrap=True)
     status = _wait_for(command, _on_going_on(script, options))
     if folders and not status:
         told = f"results are in {folders['--out']}, figures in {folders['--figures']}"
         errors.print(Text(told, style="dim"), soft_wrap=True)
+        _tell_agreement(_read_records(folders["--out"], script.stem, since=started), recorded)
     return status
+
+
+def _tell_agreement(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
+    """Print how what was measured now agrees with what was recorded before it."""
+    for name in (name for name in found if name in recorded):
+        told = compare_figures(found[name]["results"], recorded[name]["results"])
+        console.print(Text(f"{name}: {told}"), soft_wrap=True)
+
+
+def _read_records(folder: Path, name: str, since: float = 0.0) -> dict[str, dict[str, Any]]:
+    """Return what a folder has of a benchmark, on a CPU and on a GPU, if it was written since some time."""
+    files = [folder / f"{name}{ending}.json" for ending in ("", "_gpu")]
+    return {
+        file.stem: json.loads(file.read_text(encoding="utf-8"))
+        for file in files
+        if file.is_file() and file.stat().st_mtime >= since
+    }
 
 
 def _choose_folders(script: Path, options: Sequence[str]) -> dict[str, Path]:
@@ -155,8 +178,7 @@ def _list(folder: Path, scripts: dict[str, str]) -> Table:
     table.add_column("what it shows", ratio=3)
     table.add_column("recorded", ratio=2)
     for name, shown in scripts.items():
-        files = [folder / "results" / f"{name}{ending}.json" for ending in ("", "_gpu")]
-        recorded = [_recorded(json.loads(file.read_text(encoding="utf-8"))) for file in files if file.is_file()]
+        recorded = [_recorded(document) for document in _read_records(folder / "results", name).values()]
         table.add_row(name, Text(shown), Text("\n".join(recorded) or "not recorded"))
     return table
 
