@@ -19,7 +19,7 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -33,13 +33,15 @@ from torch import Tensor
 
 import fwshapley as fw
 import resnet
-from data_option import existing_path, need_data
+from data_option import existing_device, existing_path, need_data
 from fwshapley.files import written_whole
 from fwshapley.games.masking import Output
 from fwshapley.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
 from fwshapley.objective import Multilinear
 from fwshapley.plots import COLOURS, new_figure
+from page_text import emphasis
 from record import command_line, record
+from script import marked, run_script
 
 IMAGES, JUDGED = 32, 1000
 CALLS = 16_384
@@ -70,13 +72,7 @@ def main() -> None:
     """Train, judge, print, draw, record."""
     arguments = parse()
     if arguments.draw or arguments.add:
-        path = arguments.out / "agreement.json"
-        documents = [json.loads(each.read_text()) for each in (path, *arguments.add)]
-        runs = {name: row for document in documents for name, row in document["results"]["runs"].items()}
-        documents[-1]["results"]["runs"] = {name: runs[name] for name in RUNS if name in runs}
-        with written_whole(path) as temporary:
-            temporary.write_text(json.dumps(documents[-1], indent=1) + "\n")
-        draw(runs).savefig(arguments.figures / "agreement.png")
+        draw(join(arguments.out / "agreement.json", arguments.add)).savefig(arguments.figures / "agreement.png")
         return
     started = time.perf_counter()
     device = torch.device(arguments.device)
@@ -87,13 +83,15 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         setting = resnet.prepare(arguments.data, device, work)
         print(json.dumps(setting.facts), flush=True)
+        before = [name for name in RUNS if (work / f"{name}.json").exists()]
         for name in arguments.runs:
             run_once(name, setting, work, smoke=arguments.smoke)
         runs = {name: json.loads(path.read_text()) for name in RUNS if (path := work / f"{name}.json").exists()}
+    started -= time_of([runs[name] for name in before])
     results = {"setting": setting.facts, "images": arguments.images, "calls": 2 * arguments.calls, "runs": runs}
     record("agreement", results, out=arguments.out, seeds=[0], started=started, packages=["accelerate"])
     if not arguments.no_figure:
-        draw(runs).savefig(arguments.figures / "agreement.png")
+        marked(draw(runs), smoke=arguments.smoke).savefig(arguments.figures / "agreement.png")
 
 
 def parse() -> argparse.Namespace:
@@ -102,7 +100,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=existing_path, help="CIFAR-10: a folder of its files, or a packed npz file")
     parser.add_argument("--work", type=Path, help="folder for models and references, kept")
     parser.add_argument("--runs", nargs="+", choices=list(RUNS), default=["2 minutes", "5 minutes", "10 minutes"])
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
@@ -118,12 +116,30 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
+def join(path: Path, others: Sequence[Path]) -> dict[str, Any]:
+    """Add runs that other files recorded to a record, which counts their time, too; return all runs."""
+    documents = [json.loads(each.read_text()) for each in (path, *others)]
+    last = documents[-1]
+    runs = {name: row for document in documents for name, row in document["results"]["runs"].items()}
+    added = [row for name, row in runs.items() if name not in last["results"]["runs"]]
+    last["wall_time_s"] = round(last["wall_time_s"] + time_of(added), 2)
+    last["results"]["runs"] = {name: runs[name] for name in RUNS if name in runs}
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(last, indent=1) + "\n")
+    return runs
+
+
+def time_of(runs: Iterable[Mapping[str, Any]]) -> float:
+    """Seconds that runs took, or at least trained: early ones know no more, and one that was cut trained before."""
+    return sum(max(run.get("took", 0.0), run["seconds"]) for run in runs)
+
+
 def run_once(name: str, setting: resnet.Setting, work: Path, *, smoke: bool) -> None:
     """Train one explainer and write what it is worth to the work folder, with the explainer itself."""
     path = work / f"{name}.json"
     if path.exists():
         return
-    options = dict(RUNS[name])
+    began, options = time.perf_counter(), dict(RUNS[name])
     seconds, output = options.pop("seconds"), options.get("output", "probability")
     budget = fw.Budget(steps=3) if smoke else fw.Budget(seconds=seconds)
     on_gpu = setting.images.x_train.device.type == "cuda"
@@ -155,7 +171,7 @@ def run_once(name: str, setting: resnet.Setting, work: Path, *, smoke: bool) -> 
             explainer, setting, halves, *((SMOKE_JUDGED, SMOKE_STEPS) if smoke else (JUDGED, CURVE_STEPS))
         ),
     }
-    path.write_text(json.dumps(results))
+    path.write_text(json.dumps(results | {"took": round(time.perf_counter() - began, 2)}))
     print(name, json.dumps({key: round(row["pearson"], 3) for key, row in results["agreement"].items()}), flush=True)
 
 
@@ -275,13 +291,13 @@ def draw(runs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure,
     """Correlation by weighting, a line per run, below the references' ceiling."""
     figure = new_figure(width=8, height=4)
     axes = figure.subplots()
-    names = sorted(map(str, resnet.WEIGHTS), key=_emphasis)
+    names = sorted(map(str, resnet.WEIGHTS), key=emphasis)
     whole = [row for row in runs.values() if len(row["agreement"]) == len(names)]
     if whole:
         ceiling = [whole[0]["agreement"][name]["ceiling"] for name in names]
         axes.plot(names, ceiling, color="grey", linestyle="--", label="ceiling of the references")
     for (run, row), colour in zip(runs.items(), COLOURS, strict=False):
-        known = [name for name in names if name in row["agreement"]]
+        known = [name for name in names if is_known(row, name)]
         axes.plot(known, [row["agreement"][name]["pearson"] for name in known], "o-", color=colour, label=run)
     axes.set_ylim(0, 1)
     axes.set_ylabel("Pearson correlation with the reference")
@@ -292,11 +308,10 @@ def draw(runs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure,
     return figure
 
 
-def _emphasis(name: str) -> float:
-    """Place of a weighting between small coalitions and large ones."""
-    weights = next(each for each in resnet.WEIGHTS if str(each) == name)
-    return math.log(weights.beta / weights.alpha)
+def is_known(run: Mapping[str, Any], name: str) -> bool:
+    """Whether a run has learnt a weighting, and its references know it: those in bf16 do not where beta is above 1."""
+    return name in run["agreement"] and (run.get("references") != "bf16" or emphasis(name) <= 1)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

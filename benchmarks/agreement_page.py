@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agreement import is_known
 from page_text import emphasis, listed, table
 from provenance import provenance
 
@@ -84,8 +85,7 @@ def cifar_table(agreement: Mapping[str, Any]) -> str:
 
 def pearson(run: Mapping[str, Any], name: str) -> str:
     """Correlation, or nothing where a run has not learnt the weighting or its references do not know it."""
-    known = name in run["agreement"] and (run.get("references") != "bf16" or emphasis(name) <= 1)
-    return f"{run['agreement'][name]['pearson']:.2f}" if known else ""
+    return f"{run['agreement'][name]['pearson']:.2f}" if is_known(run, name) else ""
 
 
 def between(shares: Sequence[float]) -> str:

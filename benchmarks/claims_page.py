@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from fwshapley.cli.reproduce import measured_on
 from inclusion_page import CLAIM, gain_of, papers_method, preliminary_text, room_in, verdict_in
 from inclusion_results import CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, first_sitting
 from noisy_page import CLOSE, LEARNT, of_paper
@@ -69,14 +70,14 @@ def gain_line(document: Document) -> Line:
     """Gain over FastSHAP of UNets that chose their weighting themselves, as the paper's, and of our network."""
     datasets = document["results"]["datasets"]
     first = {DATASETS[name].title: first_sitting(sittings) for name, sittings in datasets.items()}
-    told = [f"on {title} {found}" for title, sitting in first.items() if (found := gains_text(sitting))]
+    told = [f"<br>{title}: {found}" for title, sitting in first.items() if (found := gains_text(sitting))]
     method = papers_method(datasets)
     verdicts = {
         verdict_in(sitting, method, evaluator).partition(",")[0]
         for sitting in first.values()
         for evaluator in EVALUATORS
     }
-    measured = f"by the {' and the '.join(EVALUATORS)}, {'; '.join(told)}" if told else ""
+    measured = f"gain as judged by the {' / by the '.join(EVALUATORS)}{''.join(told)}" if told else ""
     return measured, listed(sorted(verdicts)) + so_far(preliminary_text(datasets))
 
 
@@ -87,13 +88,13 @@ def gains_text(sitting: Mapping[str, Any]) -> str:
         for label, method in NETWORKS.items()
     }
     told = [f"{label} {signed(several)}" for label, several in gains.items() if several]
-    room = f" (at most {signed([room_in(sitting, evaluator) for evaluator in EVALUATORS])} can be had)" if told else ""
-    return ", ".join(told) + room
+    room = f"; more than {signed([room_in(sitting, evaluator) for evaluator in EVALUATORS])} cannot be had"
+    return f"{', '.join(told)}{room}" if told else ""
 
 
 def signed(gains: Sequence[float]) -> str:
-    """Gains in percent."""
-    return listed(f"{gain:+.1%}" for gain in gains)
+    """Gains in percent, by each evaluator."""
+    return " / ".join(f"{gain:+.1%}" for gain in gains)
 
 
 def so_far(missing: object) -> str:
@@ -107,8 +108,9 @@ def speed_line(document: Document) -> Line:
     if speed is None:
         return UNKNOWN
     measured = (
-        f"values of SVHN's training images for its test set: exact in {duration(speed.exact)}; its network learns for "
-        f"{duration(speed.learning)}, then takes {duration(speed.asking)}"
+        f"values of SVHN's training images for its test set, on {listed(measured_on(document))}: exact in "
+        f"{duration(speed.exact)}; its network learns for {duration(speed.learning)}, then takes "
+        f"{duration(speed.asking)}"
     )
     confirmed = speed.exact > TIMES_FASTER * (speed.asking + speed.learning)
     return measured, f"{'confirmed' if confirmed else 'not confirmed'}: {speed.verdict}"
@@ -162,7 +164,8 @@ def time_line(document: Document, speeds: Sequence[Document]) -> Line:
     single, many = uncompiled(speeds, 1), uncompiled(speeds, found["images"])
     alone = listed(f"{duration(seconds)} on {machine}" for machine, seconds in single.items())
     runs = [found["methods"][EVERY]["seconds"], *([many[where]] if where in many else [])]
-    together = f"{listed(map(duration, runs))} on {where}{', in two runs' * (len(runs) > 1)}"
+    unexplained = " (two records; why they differ was not measured)" * (len(runs) > 1)
+    together = f"{listed(map(duration, runs))} on {where}{unexplained}"
     rate = 1 / max(single.values(), default=runs[0] / found["images"])
     verdict = "yes" if rate >= REAL_TIME else "no"
     return (

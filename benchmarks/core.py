@@ -37,6 +37,7 @@ from fwshapley.files import written_whole
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.sampling import draw_of_sizes, make_generator
 from record import record
+from script import marked, run_script
 
 Method = Callable[[fw.games.Game, int, int], Tensor]  # game, budget, seed -> values
 Array = NDArray[np.float64]
@@ -222,7 +223,7 @@ def best_time(function: Callable[[], object], repeats: int = 3) -> float:
     return min(times)
 
 
-def plot(errors: Errors, budgets: dict[int, list[int]], path: Path) -> None:
+def plot(errors: Errors, budgets: dict[int, list[int]], path: Path, *, smoke: bool) -> None:
     """Error against calls, a panel per game, a row per number of players; shaded is the spread over instances."""
     figure = new_figure(width=14, height=2.9 * len(errors) + 0.5)
     axes = figure.subplots(len(errors), len(next(iter(errors.values()))), squeeze=False, sharex="row")
@@ -245,7 +246,7 @@ def plot(errors: Errors, budgets: dict[int, list[int]], path: Path) -> None:
         panel.set_xlabel("game calls")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=7, frameon=False)
     with written_whole(path) as temporary:
-        figure.savefig(temporary, dpi=80)
+        marked(figure, smoke=smoke).savefig(temporary, dpi=80)
 
 
 def main() -> None:
@@ -281,9 +282,9 @@ def main() -> None:
     }
     print({key: results[key] for key in ("enumeration", "weights", "sampling")})
     path = record("core", results, out=arguments.out, seeds=seeds, started=started, packages=["shapiq", "scikit-learn"])
-    plot(errors, budgets, arguments.figures / "core.png")
+    plot(errors, budgets, arguments.figures / "core.png", smoke=smoke)
     print(f"written to {path}")
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

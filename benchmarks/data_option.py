@@ -1,9 +1,15 @@
-"""The option `--data` of several benchmarks: it says at once what is missing, before anything was computed."""
+"""The options `--data` and `--device` of several benchmarks: they say in a line what is missing, and read data."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # pyDVL's environment, which valuation_speed.py runs in, does not have it
+    from fwshapley.datasets import LabelledImages
+    from fwshapley.datasets.packed import Split
+    from fwshapley.datasets.sources import Name
 
 
 def existing_path(text: str) -> Path:
@@ -12,6 +18,46 @@ def existing_path(text: str) -> Path:
     if not path.exists():
         raise argparse.ArgumentTypeError(f"there is no file or folder {path}")
     return path
+
+
+def existing_device(text: str) -> str:
+    """Return a device that can be used here: the `type=` of `--device`."""
+    if text == "cpu":  # nothing to ask torch, which takes memory that one script measures
+        return text
+    import torch  # noqa: PLC0415 - see above
+
+    try:
+        torch.empty(1, device=text)
+    except (RuntimeError, AssertionError) as error:  # the latter where torch was built without it
+        raise argparse.ArgumentTypeError(f"torch has no {text!r} here: {str(error).splitlines()[0]}") from error
+    return text
+
+
+def name_of(path: Path, parser: argparse.ArgumentParser) -> Name:
+    """Which data set a path holds, by its own name."""
+    from fwshapley.datasets.sources import DATASETS  # noqa: PLC0415 - see above
+
+    found = [name for name in DATASETS if path.stem.startswith(name)]
+    if not found:
+        parser.error(f"{path} is none of {', '.join(DATASETS)} by its name")
+    return found[0]
+
+
+def read_data(name: Name, path: Path, split: Split = "train") -> LabelledImages:
+    """Return images of a data set, or end with a line on what is missing, damaged or of another data set.
+
+    Args:
+        name: of the data set.
+        path: npz file, folder with the official files, or that folder's own, named as the data set.
+        split: "train" or "test".
+    """
+    from fwshapley.datasets import load  # noqa: PLC0415 - see above
+
+    root = path.parent if path.is_dir() and path.name == name else path
+    try:
+        return load(name, root, split=split)
+    except (ImportError, OSError, ValueError) as error:
+        raise SystemExit(f"--data {path}: {error}") from error
 
 
 def need_data(parser: argparse.ArgumentParser, arguments: argparse.Namespace, what_for: str = "") -> None:

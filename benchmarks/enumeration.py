@@ -38,6 +38,7 @@ from record import record
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
 import bundled
+from script import marked, run_script
 
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
 GAMES: Sequence[tuple[str, Output]] = (("digits", "probability"), ("digits", "logit"), ("generated", "probability"))
@@ -71,8 +72,8 @@ def main() -> None:
             print(f"  {method}: {found}", flush=True)
     results["identity"] = identity(arguments)
     record("enumeration", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["scikit-learn"])
-    draw_agreement(results).savefig(arguments.figures / "enumeration.png")
-    draw_identity(results["identity"]).savefig(arguments.figures / "identity.png")
+    marked(draw_agreement(results), smoke=arguments.smoke).savefig(arguments.figures / "enumeration.png")
+    marked(draw_identity(results["identity"]), smoke=arguments.smoke).savefig(arguments.figures / "identity.png")
 
 
 def parse() -> argparse.Namespace:
@@ -297,4 +298,4 @@ def emphasis(name: str) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -25,9 +25,10 @@ from torch import Tensor, nn
 import agreement
 import fwshapley as fw
 import resnet
-from data_option import existing_path
+from data_option import existing_device, existing_path
 from fwshapley.plots import COLOURS, new_figure
 from record import record
+from script import marked, run_script
 
 BATCHES = (1, 256)
 MANY = 1000
@@ -61,7 +62,7 @@ def main() -> None:
     name = "explain_speed_gpu" if device.type == "cuda" else "explain_speed"
     record(name, found, out=arguments.out, seeds=[0], started=started)
     if not arguments.no_figure:
-        draw(found["times"]).savefig(arguments.figures / f"{name}.png")
+        marked(draw(found["times"]), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 
 
 def parse() -> argparse.Namespace:
@@ -72,7 +73,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--work", type=Path, help="folder that benchmarks/agreement.py worked in")
     parser.add_argument("--explainer", default="5 minutes", help="which of its runs to distill")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
@@ -195,4 +196,4 @@ def draw(rows: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - matplotlib's Figu
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

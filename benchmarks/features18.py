@@ -27,7 +27,8 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 from torch.nn import functional
 
-import fwshapley as fw
+from data_option import read_data
+from fwshapley.datasets.packed import Split
 from fwshapley.datasets.sources import Name
 from fwshapley.files import written_whole
 from fwshapley.valuation import flip_labels
@@ -191,7 +192,7 @@ def read(
         x = torch.from_numpy(digits.images * 255 / 16).to(torch.uint8)
         x, y = x[:, None].repeat_interleave(4, 2).repeat_interleave(4, 3), torch.from_numpy(digits.target)
         return (coloured(x[:1000]), y[:1000]), (coloured(x[1000:]), y[1000:])
-    train, test = (fw.datasets.load(cast("Name", name), path, split=split) for split in ("train", "test"))
+    train, test = (read_data(cast("Name", name), path, split) for split in get_args(Split))
     return (coloured(train.images), train.labels), (coloured(test.images), test.labels)
 
 

@@ -47,7 +47,7 @@ from torch import Tensor
 import fwshapley as fw
 import resnet
 from agreement import quickly
-from data_option import existing_path, need_data
+from data_option import existing_device, existing_path, need_data
 from fwshapley.metrics import Evaluator, area, exclusion_curves, inclusion_curve, inclusion_curves
 from fwshapley.objective import SumConstraint
 from fwshapley.saving import FILE
@@ -58,6 +58,7 @@ from inclusion_results import (
     EVERY,
     KERNEL_SHAP,
     LONG_RUN,
+    MADE_UP,
     NOT_CENTRED,
     SIMPLE,
     draw,
@@ -68,6 +69,7 @@ from measure import timed
 from paired import Kept, pack, read_row
 from pieces import keep_piece, take_piece
 from record import record, recorded
+from script import marked, run_script
 
 SEEDS = (0, 1, 2)
 IMAGES, STEPS = 1000, 32
@@ -113,6 +115,11 @@ class Study:
     explainers: dict[tuple[str, float, int], fw.FeatureExplainer] = field(default_factory=dict)
 
     @property
+    def title(self) -> str:
+        """What to print of it: a smoke run has nothing of the data set."""
+        return f"smoke run, {MADE_UP}" if self.arguments.smoke else self.name
+
+    @property
     def x(self) -> Float[Tensor, "images 3 32 32"]:
         """Test images."""
         return self.setting.images.x_test[: self.arguments.images]
@@ -137,7 +144,7 @@ class Study:
         about = {"dataset": self.name, "sitting": self.setting.sitting, "method": method, "seed": seed}
         about["settings"] = settings
         keep_piece(path, {**about, **found, "seconds": seconds}, self.arguments.device)
-        print(f"{self.name}: {method}, seed {seed}: {seconds:.0f} s", *told(found), flush=True)
+        print(f"{self.title}: {method}, seed {seed}: {seconds:.0f} s", *told(found), flush=True)
         return found
 
 
@@ -155,7 +162,7 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         setting = resnet.prepare(arguments.data, torch.device(arguments.device), work, name)
         study = Study(name, setting, arguments)
-        print(f"{name}: {len(study.labels)} test images, sitting {setting.sitting}", flush=True)
+        print(f"{study.title}: {len(study.labels)} test images, sitting {setting.sitting}", flush=True)
         for part in arguments.parts:
             PARTS[part](study)
     results = gather(pieces_in(arguments.work), {} if arguments.smoke else recorded("inclusion", arguments.out))
@@ -163,7 +170,7 @@ def main() -> None:
     seeds = results["seeds"]
     record("inclusion", results, out=arguments.out, seeds=seeds, started=started, packages=["accelerate"])
     if not arguments.no_figure:
-        draw(results).savefig(arguments.figures / "inclusion.png")
+        marked(draw(results, smoke=arguments.smoke), smoke=arguments.smoke).savefig(arguments.figures / "inclusion.png")
 
 
 def parse() -> argparse.Namespace:
@@ -179,7 +186,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--search-seconds", type=float, help="GPU time of each UNet of the search, if not the same")
     parser.add_argument("--longer", type=float, nargs="+", default=list(LONGER_SECONDS), help="GPU times to compare")
     parser.add_argument("--kernel-seconds", type=float, default=KERNEL_SECONDS, help="for long runs, in this call")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
@@ -436,4 +443,4 @@ PARTS: Mapping[str, Callable[[Study], object]] = {
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

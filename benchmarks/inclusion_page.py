@@ -15,6 +15,7 @@ from inclusion_results import (
     KERNEL_SHAP,
     NOT_CENTRED,
     STYLES,
+    chosen_in,
     first_sitting,
     main_row,
     searched_name,
@@ -89,8 +90,9 @@ weighting that is best on the test images themselves, Shapley included, which no
 FIRST_PAGE = """\
 How well do the most important of 256 patches alone keep the class of an image? Inclusion area (1 is best), by two
 judges: a second surrogate, taught to accept masked images, that no explainer has seen; and, as in the paper, the model
-itself on images masked by zeros, which it has never met. Ours is the network for every weighting; FastSHAP was trained
-as long. {longer}KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each image, on the
+itself on images masked by zeros, which it has never met. Ours is the network for every weighting, under the one chosen
+on validation images ({chosen}); FastSHAP was trained as long, for Shapley values. Seeds of ours / of FastSHAP:
+{seeds}. {longer}KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each image, on the
 first {images} images alone ([all methods](docs/results.md)).{missing}
 
 {areas}"""
@@ -160,19 +162,22 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
             gain = gain_of(sitting, EVERY, evaluator)
             rows.append([f"{DATASETS[name].title}, {evaluator}", *cells, percent(gain)])
     missing = " Preliminary: some runs are missing, which the page names." if preliminary_text(datasets) else ""
-    first = [first_sitting(sittings) for sittings in datasets.values()]
-    sampled = [main_row(sitting, KERNEL_SHAP)[1]["images"] for sitting in first if KERNEL_SHAP in sitting["methods"]]
+    first = {DATASETS[name].title: first_sitting(sittings) for name, sittings in datasets.items()}
+    sampled = [each for each in first.values() if KERNEL_SHAP in each["methods"]]
     return FIRST_PAGE.format(
         areas=table(["", *SHOWN, "ours over FastSHAP, 95 %"], rows),
-        calls=max(sitting["calls"] for sitting in first),
-        images=listed(map(str, sampled)),
+        calls=max(sitting["calls"] for sitting in first.values()),
+        images=listed(str(main_row(sitting, KERNEL_SHAP)[1]["images"]) for sitting in sampled),
         missing=missing,
-        longer="".join(
-            f"On {DATASETS[name].title}, {text} "
-            for name, sittings in datasets.items()
-            if (text := longer_text(first_sitting(sittings)))
-        ),
+        longer="".join(f"On {title}, {text} " for title, sitting in first.items() if (text := longer_text(sitting))),
+        chosen=listed(f"{chosen_in(sitting)} on {title}" for title, sitting in first.items()),
+        seeds=listed(seeds_text(title, sitting) for title, sitting in first.items()),
     )
+
+
+def seeds_text(title: str, sitting: Sitting) -> str:
+    """Say how many trainings stand behind our figures and FastSHAP's in one sitting."""
+    return f"{' / '.join(str(seeds_of({title: sitting}, method)) for method in (EVERY, BASE))} on {title}"
 
 
 def summary_text(datasets: Datasets) -> str:

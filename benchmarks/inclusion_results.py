@@ -15,6 +15,7 @@ from paired import Kept, Row, describe, read_row
 EVALUATORS = ("second surrogate", "zero-masked model")
 EVERY, BASE, KERNEL_SHAP, LONG_RUN = "every weighting", "FastSHAP", "KernelSHAP", "long run"
 CHOSEN, NOT_CENTRED = "UNet, chosen", "UNet, chosen, not centred"
+MADE_UP = "made-up images"
 SIMPLE = ("random", "class mean", "gradcam", "integrated gradients", "saliency")
 
 STYLES: Mapping[str, Mapping[str, Any]] = {
@@ -147,7 +148,7 @@ def label_of(method: str, weights: str) -> str:
     return titles.get(method, method)
 
 
-def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+def draw(results: Mapping[str, Any], *, smoke: bool = False) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
     """Curves by the second surrogate, two panels for each data set; areas stand in the legend."""
     found = results["datasets"]
     figure = new_figure(width=13, height=4 * len(found))
@@ -155,7 +156,8 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
     for (name, sittings), row in zip(found.items(), panels, strict=True):
         for kind, axes in zip(("inclusion", "exclusion"), row, strict=True):
             _draw_curves(axes, first_sitting(sittings), kind)
-            axes.set_title(f"{resnet.DATASETS[name].title}: {kind}", fontsize="medium")
+            title = MADE_UP if smoke else resnet.DATASETS[name].title
+            axes.set_title(f"{title}: {kind}", fontsize="medium")
     return figure
 
 

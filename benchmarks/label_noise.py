@@ -10,7 +10,7 @@ Beside them, on the same features: leave-one-out and Banzhaf values, cleanlab's 
 probabilities of a logistic regression, and of K nearest neighbours, by five folds) and Data-OOB (out-of-bag
 correctness of 100 trees; Kwon & Zou, 2023). Mean and spread over three seeds, which draw images and flips.
 
-    python benchmarks/label_noise.py --data fashion_mnist.npz cifar10.npz
+    python benchmarks/label_noise.py --data fashion_mnist.npz data/cifar10
     python benchmarks/label_noise.py --smoke --out build --figures build
 """
 
@@ -34,19 +34,27 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
 import fwshapley as fw
-from data_option import existing_path, need_data
+from data_option import existing_path, name_of, need_data, read_data
 from fwshapley.datasets.packed import Split
+from fwshapley.datasets.sources import DATASETS, Name
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
 from label_scores import out_of_bag, self_confidence
 from measure import timed
 from record import record
+from script import marked, run_script
 
 K, SHARE, COMPONENTS = 5, 0.1, 64
 POINTS, REFERENCES, TREES, SEEDS = 10_000, 2_000, 100, (0, 1, 2)
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.Banzhaf(), fw.LeaveOneOut())
 
-TITLES = {"fashion_mnist": "Fashion-MNIST", "cifar10_jpeg95": "CIFAR-10"}
+Source = tuple[Name, Path]
+"""A data set, and where it is."""
+
+
+def title_of(name: str) -> str:
+    """Title of a data set, by the name of its file or folder."""
+    return next((source.title for each, source in DATASETS.items() if name.startswith(each)), name)
 
 
 class Images(NamedTuple):
@@ -67,20 +75,19 @@ def main() -> None:
         draw(results["tables"]).savefig(arguments.figures / "label_noise.png")
         return
     started = time.perf_counter()
-    sources = {"digits": None} if arguments.smoke else {path.stem: path for path in arguments.data}
     trees, seeds = (3, arguments.seeds[:1]) if arguments.smoke else (TREES, arguments.seeds)
-    tables = {name: table(path, seeds, trees) for name, path in sources.items()}
+    tables = {name: table(name, source, seeds, trees) for name, source in arguments.sources.items()}
     results = {"tables": tables, "points": POINTS, "references": REFERENCES, "share": SHARE, "k": K, "trees": trees}
     record(
         "label_noise", results, out=arguments.out, seeds=seeds, started=started, packages=["cleanlab", "scikit-learn"]
     )
-    draw(tables).savefig(arguments.figures / "label_noise.png")
+    marked(draw(tables), smoke=arguments.smoke).savefig(arguments.figures / "label_noise.png")
 
 
 def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=existing_path, nargs="+", help="images as npz: x_train, y_train, x_test, y_test")
+    parser.add_argument("--data", type=existing_path, nargs="+", help="files or folders of data sets, by name")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -89,30 +96,31 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not arguments.draw:
         need_data(parser, arguments)
+    arguments.sources = {path.stem: (name_of(path, parser), path) for path in arguments.data or []} or {"digits": None}
     return arguments
 
 
-def table(path: Path | None, seeds: Sequence[int], trees: int) -> dict[str, dict[str, list[float]]]:
+def table(name: str, source: Source | None, seeds: Sequence[int], trees: int) -> dict[str, dict[str, list[float]]]:
     """Scores of all methods on one data set, a number per seed."""
     rows: dict[str, dict[str, list[float]]] = {}
     for seed in seeds:
-        images = load(path, seed)
-        for name, (values, seconds) in judged(images, seed, trees).items():
+        images = load(source, seed)
+        for method, (values, seconds) in judged(images, seed, trees).items():
             found = asdict(measure_detection(values, images.wrong)) | {"seconds": seconds}
             for key, number in found.items():
-                rows.setdefault(name, {}).setdefault(key, []).append(number)
-            print(path and path.stem, seed, name, {key: round(number, 3) for key, number in found.items()}, flush=True)
+                rows.setdefault(method, {}).setdefault(key, []).append(number)
+            print(name, seed, method, {key: round(number, 3) for key, number in found.items()}, flush=True)
     return rows
 
 
-def load(path: Path | None, seed: int) -> Images:
+def load(source: Source | None, seed: int) -> Images:
     """Images of a seed: drawn, flipped, and brought to principal components of the training images."""
-    if path is None:
+    if source is None:
         x, y = load_digits(return_X_y=True)
         x_train, y_train, x_test, y_test = x[:1400], y[:1400], x[1400:], y[1400:]
     else:
-        x_train, y_train = images_of(path, "train")
-        x_test, y_test = images_of(path, "test")
+        x_train, y_train = images_of(source, "train")
+        x_test, y_test = images_of(source, "test")
     generator = np.random.default_rng(seed)
     train = generator.permutation(len(x_train))[:POINTS]
     test = generator.permutation(len(x_test))[:REFERENCES]
@@ -123,10 +131,10 @@ def load(path: Path | None, seed: int) -> Images:
     return Images(pca.transform(flat), flipped.labels, flipped.flipped, reference, y_test[test])
 
 
-def images_of(path: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def images_of(source: Source, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels and classes of a split, channels last as recorded: a randomised PCA depends on the order of columns."""
-    images, labels = fw.datasets.read_packed(path, split)
-    return images.transpose(0, 2, 3, 1), labels
+    found = read_data(*source, split)
+    return found.images.numpy().transpose(0, 2, 3, 1), found.labels.numpy()
 
 
 def judged(images: Images, seed: int, trees: int) -> Mapping[str, tuple[NDArray[np.float64], float]]:
@@ -163,7 +171,7 @@ def draw(tables: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Any: 
             axes.errorbar(names, [np.mean(each) for each in scores], spread, marker="o", color=colour, label=kind)
         for peer, style in (("Data-OOB", ":"), ("cleanlab self-confidence, logistic regression", "--")):
             axes.axhline(float(np.mean(rows[peer]["auroc"])), color="grey", linestyle=style, label=peer)
-        axes.set_title(TITLES.get(title, title), fontsize="medium")
+        axes.set_title(title_of(title), fontsize="medium")
         axes.set_ylabel("AUROC of finding wrong labels")
         axes.tick_params(axis="x", rotation=60)
         axes.spines[["top", "right"]].set_visible(False)
@@ -173,4 +181,4 @@ def draw(tables: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Any: 
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

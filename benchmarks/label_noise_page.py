@@ -7,9 +7,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from label_noise import TITLES
+from label_noise import title_of
 from page_text import emphasis, table
 from provenance import provenance
+
+PEER = "cleanlab self-confidence, logistic regression"
+"""What the first page holds ours against, as the figure does."""
 
 PAGE = """## Wrong labels: nearest-neighbour values
 
@@ -44,13 +47,17 @@ def label_noise_section(document: Mapping[str, Any]) -> str:
 def label_noise_text(document: Mapping[str, Any]) -> str:
     """What the first page says."""
     found = [
-        f"{mean(rows['Shapley, clean reference']['auroc']):.3f} on {TITLES[name]} "
+        f"{mean(rows['Shapley, clean reference']['auroc']):.3f} on {title_of(name)} "
         f"({mean(rows['Shapley, no reference']['auroc']):.3f} without clean reference points)"
         for name, rows in document["results"]["tables"].items()
     ]
+    peer = [
+        f"{mean(rows[PEER]['auroc']):.3f} on {title_of(name)}" for name, rows in document["results"]["tables"].items()
+    ]
     return (
         "With a tenth of the labels flipped and no features but principal components of pixels, Shapley values of "
-        f"nearest neighbours find them with an AUROC of {' and '.join(found)}."
+        f"nearest neighbours find them with an AUROC of {' and '.join(found)}; {PEER.replace(',', ' of')}, without "
+        f"clean points either, with {' and '.join(peer)}."
     )
 
 
@@ -68,7 +75,7 @@ def noise_table(found: Mapping[str, Any]) -> str:
             )
         ]
         rows.append([method, *cells])
-    header = [f"{TITLES[name]}: {what}" for name in found["tables"] for what in ("AUROC", "at 10 % / 20 %", "time")]
+    header = [f"{title_of(name)}: {what}" for name in found["tables"] for what in ("AUROC", "at 10 % / 20 %", "time")]
     return table(["", *header], rows)
 
 
@@ -83,7 +90,7 @@ def leave_one_out_text(found: Mapping[str, Any]) -> str:
     """How leave-one-out compares with Shapley on each data set."""
     compared = [
         f"{mean(rows['leave-one-out, clean reference']['auroc']):.3f} beside "
-        f"{mean(rows['Shapley, clean reference']['auroc']):.3f} for Shapley on {TITLES[name]}"
+        f"{mean(rows['Shapley, clean reference']['auroc']):.3f} for Shapley on {title_of(name)}"
         for name, rows in found["tables"].items()
     ]
     return f"Its AUROC is {' and '.join(compared)}"

@@ -43,7 +43,7 @@ from sklearn.svm import SVC
 from torch import Tensor
 
 import fwshapley as fw
-from data_option import existing_path, need_data
+from data_option import existing_device, existing_path, need_data, read_data
 from fwshapley.games.neighbours import Utility
 from fwshapley.plots import COLOURS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
@@ -62,6 +62,8 @@ WEIGHTS = (fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.Beta(alpha=1, beta=4))
 METHODS: tuple[tuple[Method, Utility], ...] = (
     ("regression", "soft"), ("multilinear", "soft"), ("regression", "vote"), ("published", "vote"),
 )  # fmt: skip
+from script import marked, run_script
+
 SECONDS = (3, 9, 27)
 SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (10_000, 1_000)}
 NEED_IMAGES = ("Fashion-MNIST", "large")
@@ -121,7 +123,7 @@ def main() -> None:
     started = time.perf_counter() - results["seconds"]
     packages = ["scikit-learn"]
     record("learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=packages)
-    draw(results).savefig(arguments.figures / "learned_valuation.png")
+    marked(draw(results), smoke=arguments.smoke).savefig(arguments.figures / "learned_valuation.png")
 
 
 def run(job: tuple[str, int], arguments: argparse.Namespace) -> None:
@@ -166,7 +168,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--data", type=existing_path, help="Fashion-MNIST: a folder or an npz file; without, it is left out"
     )
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=existing_device, default="cpu")
     parser.add_argument("--jobs", type=int, default=-1, help="processes that fit models")
     parser.add_argument(
         "--workers", type=int, default=1, help="networks that learn side by side, on a CPU on a core each"
@@ -205,7 +207,8 @@ def load(
 ) -> Points:
     """Points of a seed: drawn, and flipped."""
     if name == "Fashion-MNIST":
-        images = fw.datasets.load("fashion_mnist", data)
+        assert data is not None  # noqa: S101 - `need_data` has seen to it
+        images = read_data("fashion_mnist", data)
         x, y = images.images.flatten(1).double().numpy() / 255, images.labels.numpy()
     else:
         x, y = {"digits": load_digits, "breast cancer": load_breast_cancer}[name](return_X_y=True)
@@ -452,4 +455,4 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -32,6 +32,7 @@ from fwshapley import FEASIBLE_SET, Beta, exact_values, exact_wls_values
 from fwshapley.games import FunctionGame, Game, Random
 from fwshapley.weights import log_binomials
 from record import record
+from script import run_script
 
 OFF_THE_SET = tuple(Beta(alpha=alpha, beta=beta) for alpha, beta in [(2, 2), (2, 3), (4, 4)])
 LEMMA_WEIGHTS = (Beta(alpha=16, beta=1), Beta(alpha=1, beta=16))
@@ -331,4 +332,4 @@ def save(figure: Figure, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -50,7 +50,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 import fwshapley as fw
-from data_option import existing_path, need_data
+from data_option import existing_device, existing_path, name_of, need_data
 from features18 import KINDS, NOISES, SMOKE_WIDTH, WIDTH, Features, Points, Sizes, Trainer, draw_sample
 from fwshapley.games.neighbours import Utility
 from fwshapley.valuation import detection_curve, measure_detection
@@ -76,6 +76,7 @@ from noisy_results import (
 )
 from pieces import keep_piece, take_piece
 from record import record, recorded
+from script import marked, run_script
 
 K, CLASSES = 5, 10
 POINTS = Sizes(20_000, 5_000, 5_000)
@@ -109,7 +110,7 @@ def main() -> None:
     packages = ["cleanlab", "scikit-learn"]
     record("noisy_labels", results, out=arguments.out, seeds=results["seeds"], started=started, packages=packages)
     if results["curves"]:  # there are none before the paper's noise was run
-        draw(results["curves"]).savefig(arguments.figures / "noisy_labels.png")
+        marked(draw(results["curves"]), smoke=arguments.smoke).savefig(arguments.figures / "noisy_labels.png")
 
 
 def parse() -> argparse.Namespace:
@@ -118,7 +119,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--data", type=existing_path, nargs="+", default=[], help="svhn, fashion_mnist, cifar10: files or folders"
     )
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=existing_device, default="cpu")
     parser.add_argument("--parts", nargs="*", choices=list(PARTS), help="those to do now; none at all only joins")
     parser.add_argument("--noises", nargs="+", choices=list(NOISES), default=list(NOISES))
     parser.add_argument("--features", nargs="+", choices=KINDS, default=list(KINDS))
@@ -157,14 +158,6 @@ def parse() -> argparse.Namespace:
         arguments.budgets = dict.fromkeys(arguments.budgets, fw.Budget(steps=2))
         arguments.trees, arguments.passes, arguments.retrained, arguments.fits = 3, 8, 90, 800
     return arguments
-
-
-def name_of(path: Path, parser: argparse.ArgumentParser) -> str:
-    """Which data set a path holds."""
-    found = [name for name in TITLES if path.stem.startswith(name)]
-    if not found:
-        parser.error(f"{path} is none of {', '.join(TITLES)} by its name")
-    return found[0]
 
 
 def is_wanted(job: Job, arguments: argparse.Namespace) -> bool:
@@ -374,4 +367,4 @@ NEED_ALL = ("exact", "improved", "published")
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -44,6 +44,7 @@ from record import record
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
 import bundled
+from script import marked, run_script
 
 SEEDS = (0, 1, 2)
 MANY = 1000
@@ -92,7 +93,7 @@ def main() -> None:
     results |= {"seconds": SECONDS, "many": MANY}
     packages = ["shap", "captum", "scikit-learn"]
     record("peers", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=packages)
-    draw(tables).savefig(arguments.figures / "peers.png")
+    marked(draw(tables), smoke=arguments.smoke).savefig(arguments.figures / "peers.png")
 
 
 def parse() -> argparse.Namespace:
@@ -309,4 +310,4 @@ def draw(tables: Mapping[str, Mapping[str, Any]]) -> Any:  # noqa: ANN401 - matp
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from fwshapley.cli.reproduce import measured_on
+from fwshapley.cli.reproduce import measured_on, time_spent
 from page_text import listed
 
 Document = Mapping[str, Any]
 
-RECOMPRESSED = re.compile(r"([\w-]+_jpeg(\d+)\.npz)")
-"""Name of a data file whose images were recompressed, and the quality."""
+RECOMPRESSED = re.compile(r"([\w-]+)_jpeg(\d+)\.npz")
+"""A data file whose images were recompressed: the name of the data set, and the quality."""
 
 
 def provenance(document: Document) -> str:
@@ -22,7 +22,7 @@ def provenance(document: Document) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in document["versions"].items() if name != "fwshapley")
     seeds = len(document["seeds"])
     return (
-        f"`{without_folders(document['command'])}`, {listed(measured_on(document))}, {document['wall_time_s']:.0f} s, "
+        f"`{without_folders(document['command'])}`, {listed(measured_on(document))}, {time_spent(document)}, "
         f"{seeds} seed{'s' * (seeds != 1)}, {document['date'][:10]}; {packages}."
     )
 
@@ -50,12 +50,25 @@ def script_of(command: str) -> str:
 
 def recompressed_text(documents: Iterable[Document]) -> str:
     """Say of which images, by the names of the files that commands were given, JPEG has lost a little."""
+    told = [f"`{name}_jpeg{quality}.npz` as JPEG of quality {quality}" for name, quality in recompressed(documents)]
+    return f"Not all images are the official pixels: recompressed were {listed(told)}.\n\n" if told else ""
+
+
+def recompressed_shortly(documents: Iterable[Document], titles: Mapping[str, str]) -> str:
+    """Say the same in a sentence for the first page, by the titles of data sets."""
+    by_quality: dict[str, list[str]] = {}
+    for name, quality in recompressed(documents):
+        by_quality.setdefault(quality, []).append(titles.get(name, name))
+    told = [f"{listed(names)}, as JPEG of quality {quality}" for quality, names in by_quality.items()]
+    return f"Not all images are the official pixels: recompressed were {listed(told)}.\n\n" if told else ""
+
+
+def recompressed(documents: Iterable[Document]) -> list[tuple[str, str]]:
+    """Return the names of data sets whose images were recompressed, with the quality."""
     commands = [
         command for document in documents for command in (document["command"], *document["results"].get("commands", []))
     ]
-    found = sorted({match.groups() for command in commands for match in RECOMPRESSED.finditer(command)})
-    told = [f"`{name}` as JPEG of quality {quality}" for name, quality in found]
-    return f"Not all images are the official pixels: recompressed were {listed(told)}.\n\n" if told else ""
+    return sorted({(match[1], match[2]) for command in commands for match in RECOMPRESSED.finditer(command)})
 
 
 def without_folders(command: str) -> str:

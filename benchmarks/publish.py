@@ -24,10 +24,12 @@ from inclusion_page import inclusion_section, inclusion_text
 from label_noise_page import label_noise_section, label_noise_text
 from learned_page import learned_section, learned_text
 from noisy_page import noisy_section
+from noisy_results import TITLES
 from page_text import table
 from peers_page import peers_section
-from provenance import recompressed_text
+from provenance import recompressed_shortly, recompressed_text
 from refinement_page import refinement_section
+from script import run_script
 from table2_page import times_section
 from valuation_speed_page import valuation_speed_section, valuation_speed_text
 
@@ -42,7 +44,7 @@ figures](docs/results.md)):
 
 {claims}
 
-**Learned values.** {agreement} {enumeration} {explain_speed}
+{recompressed}**Learned values.** {agreement} {enumeration} {explain_speed}
 
 ![Correlation by weighting](docs/figures/agreement.png)
 
@@ -103,6 +105,7 @@ def readme_section() -> str:
     inclusion = README_INCLUSION.format(inclusion=inclusion_text(load("inclusion"))) if recorded("inclusion") else ""
     return README_SECTION.format(
         claims=table(*claims(), others="---"),
+        recompressed=recompressed_shortly(load_all("*"), TITLES),
         agreement=agreement_text(load("agreement")),
         enumeration=enumeration_text(load("enumeration")),
         explain_speed=explain_speed_text(load("explain_speed")),
@@ -165,4 +168,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

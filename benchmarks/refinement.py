@@ -48,6 +48,7 @@ from record import record
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
 import bundled
+from script import marked, run_script
 
 WEIGHTS = (fw.Shapley(), fw.Beta(alpha=4, beta=1), fw.Beta(alpha=1, beta=4))
 SEEDS = (0, 1, 2)
@@ -79,7 +80,7 @@ def main() -> None:
         print(name, *(f"\n  {key}: {value}" for key, value in results[name].items()), flush=True)
     packages = ["scikit-learn", "shap"]
     record("refinement", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=packages)
-    draw(results).savefig(arguments.figures / "refinement.png")
+    marked(draw(results), smoke=arguments.smoke).savefig(arguments.figures / "refinement.png")
 
 
 def parse() -> argparse.Namespace:
@@ -295,4 +296,4 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

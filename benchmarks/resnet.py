@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import fwshapley as fw
+from data_option import read_data
+from fwshapley.datasets.packed import Split
 from fwshapley.files import written_whole
 from fwshapley.games.masking import MaskedModel, Output
 from fwshapley.storage import digest
@@ -76,7 +78,7 @@ class Images(NamedTuple):
 
 def load(name: Name, path: Path, device: torch.device) -> Images:
     """Read a data set from a folder of its files or from a packed npz file."""
-    train, test = (fw.datasets.load(name, path, split=split) for split in ("train", "test"))
+    train, test = (read_data(name, path, split) for split in get_args(Split))
     return Images(
         _standardise(train.images.to(device), DATASETS[name]),
         train.labels.to(device),

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 import fwshapley as fw
 import resnet
-from data_option import existing_path
+from data_option import existing_device, existing_path
 from explain_speed import synchronise
 from fwshapley.baselines import BASELINES, Unweighted
 from fwshapley.baselines.request import Request
@@ -37,6 +37,7 @@ from fwshapley.progress import ProgressBar
 from inclusion import LEARNERS, SECONDS, Study, folder_of
 from inclusion_results import BASE, EVERY
 from record import record
+from script import marked, run_script
 
 MANY, AT_ONCE, FEW = 1000, 250, 2
 CALLS = 3072
@@ -79,7 +80,7 @@ def main() -> None:
     record("table1", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["captum"])
     if not arguments.no_figure:
         with written_whole(arguments.figures / "table1.png") as temporary:
-            draw(results).savefig(temporary)
+            marked(draw(results), smoke=arguments.smoke).savefig(temporary)
 
 
 def parse() -> argparse.Namespace:
@@ -90,7 +91,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, help="folder that benchmarks/inclusion.py worked in")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for which its explainers were trained")
     parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of its explainers, and of what is sampled")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--no-figure", action="store_true", help="where matplotlib is missing; --draw makes it later")
@@ -248,4 +249,4 @@ def in_words(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -38,7 +38,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 import fwshapley as fw
-from data_option import existing_path, need_data
+from data_option import existing_device, existing_path, need_data
 from features18 import SMOKE_WIDTH, WIDTH, Sizes, Trainer, draw_sample, keep
 from fwshapley.games.retraining import RetrainingGame
 from fwshapley.plots import COLOURS, new_figure
@@ -49,6 +49,7 @@ from fwshapley.valuation.rounds import STEADY
 from measure import timed
 from pieces import commands, keep_piece, origin, read_piece, take_piece
 from record import record
+from script import marked, run_script
 
 K, CLASSES, COLUMNS = 5, 10, 512
 POINTS, REFERENCES = 73_257, 26_032
@@ -102,14 +103,14 @@ def main() -> None:
     results = join(arguments.work)
     started = time.perf_counter() - results["seconds"]
     record("table2", results, out=arguments.out, seeds=results["seeds"], started=started, packages=["scikit-learn"])
-    draw(results["rows"]).savefig(arguments.figures / "table2.png")
+    marked(draw(results["rows"]), smoke=arguments.smoke).savefig(arguments.figures / "table2.png")
 
 
 def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=existing_path, help="SVHN: a folder or an npz file")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=existing_device, default="cpu")
     parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(PARTS), help="none at all only joins")
     parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of images, networks and draws")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="to learn, and to time what is extrapolated")
@@ -339,4 +340,4 @@ def draw(rows: list[Row]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which i
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -31,6 +31,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from data_option import existing_device
+from script import marked, run_script
+
 K, CLASSES = 5, 10
 LOOK_SECONDS = 1.0  # more often would slow it down
 SMOKE_SHRINKS = 100
@@ -54,14 +57,14 @@ def main() -> None:
     results = on_gpu() if arguments.device == "cuda" else on_cpu(arguments)
     record(name, results, out=arguments.out, seeds=[0], started=started, packages=["joblib"])
     if "growth" in results and not arguments.no_figure:
-        draw(results["growth"]).savefig(arguments.figures / f"{name}.png")
+        marked(draw(results["growth"]), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 
 
 def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pydvl", type=Path, help="Python of an environment with pyDVL and scikit-learn")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--device", type=existing_device, choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--one", help="one measurement, as JSON; what this script calls itself with")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -258,4 +261,4 @@ def draw(growth: dict[str, list[dict[str, Any]]]) -> Any:  # noqa: ANN401 - matp
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -8,7 +8,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 SCRIPTS = sorted(path for path in BENCHMARKS.glob("*.py") if '"--smoke"' in path.read_text(encoding="utf-8"))
@@ -56,6 +58,7 @@ def test_page_of_noisy_labels_says_what_is_missing(monkeypatch: pytest.MonkeyPat
         ("table1 --data {}/no.npz", "argument --data: there is no file or folder {}/no.npz"),
         ("noisy_labels --data {}/no.npz", "argument --data: there is no file or folder {}/no.npz"),
         ("learned_valuation --data {}/no.npz", "argument --data: there is no file or folder {}/no.npz"),
+        ("label_noise --data {}", "is none of cifar10, fashion_mnist, svhn by its name"),
         ("table2 --work {}", "--data is needed, or --smoke"),
         ("inclusion --smoke --data {}", "--smoke takes no --data: it runs on what is bundled or made up"),
         ("noisy_labels --parts exact --work {}", "--data is needed for the parts exact, or --smoke"),
@@ -71,3 +74,54 @@ def test_data_that_are_missing_are_named_at_once(
     with pytest.raises(SystemExit):
         import_module(script).parse()
     assert complaint.format(tmp_path) in capsys.readouterr().err
+
+
+DEVICES = [script for script in SCRIPTS if '"--device"' in script.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("script", DEVICES, ids=lambda script: script.stem)
+def test_a_gpu_that_is_not_there_is_refused_at_once(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unavailable(*_: object, device: str) -> None:
+        raise AssertionError(f"Torch not compiled with {device.upper()} enabled")
+
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setattr(torch, "empty", unavailable)
+    monkeypatch.setattr(sys, "argv", [script.name, "--smoke", "--device", "cuda"])
+    with pytest.raises(SystemExit):
+        import_module(script.stem).parse()
+    assert "argument --device: torch has no 'cuda' here: Torch not compiled with CUDA" in capsys.readouterr().err
+
+
+def test_data_are_read_from_files_and_folders_or_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from data_option import read_data  # noqa: PLC0415 - a script, on the path only here
+
+    folder = tmp_path / "fashion_mnist"
+    folder.mkdir()
+    x, y = np.zeros((3, 28, 28), np.uint8), np.arange(3)
+    for path in (folder / "fashion_mnist.npz", tmp_path / "mine.npz"):
+        np.savez(path, x_train=x, y_train=y)
+    for path in (folder, tmp_path, tmp_path / "mine.npz"):
+        assert len(read_data("fashion_mnist", path).labels) == 3
+    with pytest.raises(SystemExit, match=r"--data \S+mine\.npz: \S+ is not CIFAR-10: its images are"):
+        read_data("cifar10", tmp_path / "mine.npz")
+    (tmp_path / "mine.npz").write_bytes(b"PK\3\4 and no more")
+    with pytest.raises(SystemExit, match=r"mine\.npz is damaged or cut off"):
+        read_data("fashion_mnist", tmp_path / "mine.npz")
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, BENCHMARKS / "publish.py"], ids=lambda script: script.stem)
+def test_every_script_ends_quietly_when_it_is_interrupted(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert script.read_text(encoding="utf-8").endswith('if __name__ == "__main__":\n    run_script(main)\n')
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        import_module("script").run_script(interrupted)
+    assert ended.value.code == 130

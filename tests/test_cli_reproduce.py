@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fwshapley.cli import app, reproduce
+from fwshapley.cli.comparison import compare_figures, difference
 
 CHECKOUT = Path(__file__).parents[1]
 SCRIPT = '''"""Counts sheep.
@@ -34,8 +35,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "benchmarks" / "sheep.py").write_text(SCRIPT)
     (tmp_path / "benchmarks" / "goats.py").write_text(SCRIPT.replace("sheep", "goats"))
     (tmp_path / "benchmarks" / "helper.py").write_text('"""Helps."""\n')
-    (tmp_path / "benchmarks" / "results" / "sheep.json").write_text(json.dumps(DOCUMENT | {"machine": CPU}))
-    gpu = DOCUMENT | {"machine": CPU | {"gpu": "NVIDIA H200"}}
+    recorded = DOCUMENT | {"machine": CPU, "results": {"sheep": 100, "wolves": [1, 2]}}
+    (tmp_path / "benchmarks" / "results" / "sheep.json").write_text(json.dumps(recorded))
+    gpu = recorded | {"machine": CPU | {"gpu": "NVIDIA H200"}}
     (tmp_path / "benchmarks" / "results" / "sheep_gpu.json").write_text(json.dumps(gpu))
     monkeypatch.chdir(tmp_path / "benchmarks")
     return tmp_path
@@ -68,6 +70,14 @@ def test_list_says_what_there_is_and_what_was_recorded(monkeypatch: pytest.Monke
 def test_list_names_machines_that_measured_not_the_one_that_joined(machines: object) -> None:
     document = DOCUMENT | {"machine": CPU, "results": {"machines": machines}}
     assert reproduce.measured_on(document) == ["NVIDIA H200", "8 cores of Z80"]
+
+
+def test_list_says_how_long_joined_runs_trained_where_their_last_call_was_shorter() -> None:
+    runs = {"2 minutes": {"seconds": 120.0}, "30 minutes": {"seconds": 1800.0}}
+    assert reproduce.time_spent(DOCUMENT | {"results": {"runs": runs}}) == "1,920 s of training in 2 runs"
+    del runs["30 minutes"]
+    assert reproduce.time_spent(DOCUMENT | {"results": {"runs": runs}}) == "1,234 s"
+    assert reproduce.time_spent(DOCUMENT | {"results": {"runs": {"digits": 3}}}) == "1,234 s"
 
 
 def test_every_script_of_the_repository_is_listed() -> None:
@@ -110,8 +120,24 @@ def test_folders_that_take_no_files_are_refused_before_anything_runs(
     assert "asked for" not in capfd.readouterr().out
 
 
-@pytest.mark.usefixtures("checkout")
-def test_an_interrupted_script_is_waited_for_and_ours_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("option", "options", "told"),
+    [
+        ("", [], "stopped: the same command starts anew\n"),
+        (
+            '"--work", type=Path, help="folder that sheep.py worked in"',
+            ["--work", "x"],
+            "the same command starts anew\n",
+        ),
+        ('"--work", type=Path, default=Path("x"), help="folder for pieces, kept"', [], "goes on from finished pieces"),
+        ('"--work", type=Path, help="folder for pieces, kept"', [], "one with --work FOLDER would go on"),
+        ('"--work", type=Path, help="folder for pieces, kept"', ["--work=x"], "goes on from finished pieces"),
+    ],
+)
+def test_an_interrupted_script_is_waited_for_and_ours_says_whether_it_goes_on(
+    option: str, options: list[str], told: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / "benchmarks" / "sheep.py").write_text(f"{SCRIPT}# {option}\n")
     waits = []
 
     class Interrupted(subprocess.Popen[bytes]):
@@ -122,10 +148,18 @@ def test_an_interrupted_script_is_waited_for_and_ours_says_how_to_go_on(monkeypa
             return super().wait(timeout)
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    code, _, err = run("sheep")
+    code, _, err = run("sheep", *options)
     assert code == 130
     assert len(waits) > 1
-    assert "the same command goes on from finished pieces" in " ".join(err.split())
+    assert told in err
+
+
+def test_scripts_of_the_repository_say_whether_they_keep_pieces() -> None:
+    scripts = [CHECKOUT / "benchmarks" / f"{name}.py" for name in reproduce.find_scripts(CHECKOUT / "benchmarks")]
+    found = {script.stem: reproduce.KEEPS.search(script.read_text(encoding="utf-8")) for script in scripts}
+    kept = {name: bool(match["usual"]) for name, match in found.items() if match}
+    always = dict.fromkeys(("inclusion", "learned_valuation", "noisy_labels", "table2"), True)
+    assert kept == always | {"agreement": False}
 
 
 @pytest.mark.usefixtures("checkout")
@@ -155,3 +189,41 @@ def test_without_a_checkout_it_says_what_to_get(checkout: Path, monkeypatch: pyt
 def test_a_script_that_is_killed_is_told_apart(checkout: Path) -> None:
     (checkout / "benchmarks" / "sheep.py").write_text('import os\nos.kill(os.getpid(), 9)  # "--smoke"\n')
     assert run("sheep")[0] == 137
+
+
+COUNTING = """
+from pathlib import Path
+out = Path(sys.argv[sys.argv.index("--out") + 1])
+(out / "sheep.json").write_text('{"results": {"sheep": 100.5, "wolves": [1, 1]}}')
+"""
+
+
+def test_a_run_says_how_its_figures_agree_with_the_recorded_ones(checkout: Path) -> None:
+    script = checkout / "benchmarks" / "sheep.py"
+    _, out, _ = run("sheep")
+    assert "recorded figures" not in out
+    script.write_text(SCRIPT.replace("sys.exit", f"{COUNTING}\nsys.exit"))
+    told = "sheep: 3 of 3 recorded figures were measured again: 2 within 1 %; the largest relative difference is 50 %, "
+    for folder in ([], ["--out", str(checkout / "benchmarks" / "results")]):  # the latter replaces the record
+        code, out, _ = run("sheep", *folder)
+        assert code == 0
+        assert f"{told}1 at wolves.2 of 2, recorded 2\n" in out
+    assert "recorded figures" not in run("sheep", "--smoke")[1]
+
+
+def test_figures_compare_at_the_same_place_only() -> None:
+    recorded = {"a": {"b": [1.0, 2.0], "yes": True, "name": "x"}, "c": 0, "d": None, "e": float("nan")}
+    assert compare_figures(recorded, recorded) == (
+        "4 of 4 recorded figures were measured again: 4 within 1 %, no difference at all"
+    )
+    assert compare_figures({"a": {"b": [1.0, 2.0, 3.0]}, "f": 1}, recorded) == (
+        "none of the 4 recorded figures was measured again"
+    )
+    assert compare_figures({"c": -1e-3}, recorded).endswith("is 100 %, -0.001 at c, recorded 0")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"), [(0, 0, 0), (99, 100, 0.01), (1, -1, 2), (0, 5, 1), (float("nan"), 1, 2)]
+)
+def test_differences_are_relative_to_the_larger(one: float, other: float, expected: float) -> None:
+    assert difference(one, other) == difference(other, one) == pytest.approx(expected)

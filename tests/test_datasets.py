@@ -284,6 +284,8 @@ def test_other_things_than_npz_files_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "array.npy", np.zeros(3))
     with pytest.raises(ValueError, match="is no npz file"):
         datasets.read_packed(tmp_path / "array.npy")
+    with pytest.raises(ValueError, match="is a folder, not an npz file"):
+        datasets.read_packed(tmp_path)
     with pytest.raises(FileNotFoundError):
         datasets.read_packed(tmp_path / "nothing.npz")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,11 @@ import torch
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))  # scripts, not a package
 
+from agreement import is_known
+from agreement import join as join_runs
 from claims_page import accuracy_line, claims_summary, time_line
+from enumeration_page import SHOWN_WEIGHTS, sampled_text
+from fwshapley.plots import new_figure
 from inclusion_page import papers_method, reconciled_text, room_in
 from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather
 from inclusion_sitting_page import longer_text
@@ -19,7 +24,8 @@ from noisy_labels import agreement, score
 from noisy_page import auroc_of, failed_text, is_comparable
 from noisy_results import PAPER_NOISE, Job, join, tables
 from pieces import keep_piece, origin, origins, read_piece, take_piece
-from provenance import recompressed_text, without_folders
+from provenance import recompressed_shortly, recompressed_text, without_folders
+from script import marked
 from table2_page import Speed, speedup_text
 
 GPU = {"gpu": "NVIDIA H200", "cores": 16, "processor": "Xeon"}
@@ -36,6 +42,29 @@ GPU = {"gpu": "NVIDIA H200", "cores": 16, "processor": "Xeon"}
 def test_commands_name_files_without_their_folders(recorded: str, shown: str) -> None:
     command = "python benchmarks/agreement.py"
     assert without_folders(f"{command} {recorded}") == f"{command} {shown}"
+
+
+def test_references_in_bf16_do_not_know_large_coalitions() -> None:
+    run = {"agreement": {"Beta(4, 1)": 0.8, "Shapley": 0.6, "Beta(1, 4)": 0.1}}
+    assert is_known(run, "Beta(1, 4)")
+    assert not is_known(run, "Beta(1, 2)")
+    rounded = run | {"references": "bf16"}
+    assert [name for name in run["agreement"] if is_known(rounded, name)] == ["Beta(4, 1)", "Shapley"]
+
+
+def test_runs_that_are_added_to_a_record_count_with_their_time(tmp_path: Path) -> None:
+    def written(name: str, wall_time: float, runs: dict[str, Any]) -> Path:
+        path = tmp_path / name
+        path.write_text(json.dumps({"wall_time_s": wall_time, "results": {"runs": runs}}))
+        return path
+
+    first = written("agreement.json", 700, {"5 minutes": {"seconds": 300, "took": 400}})
+    other = written("other.json", 200, {"2 minutes": {"seconds": 120}})
+    for _ in range(2):  # adding a file again changes nothing
+        assert join_runs(first, [other]).keys() == {"2 minutes", "5 minutes"}
+        document = json.loads(first.read_text())
+        assert list(document["results"]["runs"]) == ["2 minutes", "5 minutes"]
+        assert document["wall_time_s"] == 200 + 400
 
 
 def test_a_piece_knows_where_it_was_made(tmp_path: Path) -> None:
@@ -128,6 +157,9 @@ def test_recompressed_images_are_named_once_and_only_where_a_record_says_so() ->
     }
     assert recompressed_text([plain]) == ""
     assert recompressed_text([plain, joined, joined]).count("`svhn_jpeg95.npz` as JPEG of quality 95") == 1
+    assert recompressed_shortly([plain], {}) == ""
+    shortly = recompressed_shortly([plain, joined, joined], {"svhn": "SVHN"})
+    assert shortly.strip().endswith("recompressed were SVHN, as JPEG of quality 95.")
 
 
 def test_speed_is_told_with_learning_and_without() -> None:
@@ -184,7 +216,7 @@ def test_real_time_is_as_many_images_as_a_film_has(seconds: float, verdict: str)
     found = {"images": 1000, "weightings": 9, "methods": {EVERY: {"seconds": 0.02}}}
     measured, said = time_line({"machine": GPU, "results": found}, [{"machine": GPU, "results": {"times": times}}])
     assert said.startswith(verdict)
-    assert "in two runs" in measured
+    assert measured.endswith("on NVIDIA H200 (two records; why they differ was not measured)")
 
 
 def test_one_seed_has_no_spread_and_other_references_no_comparison() -> None:
@@ -193,6 +225,17 @@ def test_one_seed_has_no_spread_and_other_references_no_comparison() -> None:
     assert is_comparable("Shapley, 1,000 references")
     assert is_comparable("model loss")
     assert not is_comparable("Shapley, 5,000 references")
+
+
+def test_sampling_is_told_where_it_does_better() -> None:
+    def rows(**better: tuple[float, float]) -> dict[str, Any]:
+        usual = dict.fromkeys(SHOWN_WEIGHTS, (0.9, 0.5))
+        return {name: {"pearson": [a], "nrmse": [b]} for name, (a, b) in (usual | better).items()}
+
+    assert sampled_text(rows(), rows()) == ""
+    better = rows(**{"Shapley": (0.95, 0.5), "Beta(1, 4)": (0.1, 0.4)})
+    text = sampled_text(rows(), better)
+    assert text.endswith("correlates better at Shapley (0.95) and has the smaller error at Beta(1, 4).")
 
 
 def test_room_is_what_is_left_between_nobody_and_everyone() -> None:
@@ -207,6 +250,12 @@ def test_the_papers_method_is_the_same_on_all_data_sets() -> None:
     part: Any = {"b": {"methods": {CHOSEN: {}}}}
     assert papers_method({"cifar10": whole, "svhn": whole}) == NOT_CENTRED
     assert papers_method({"cifar10": whole, "svhn": part}) == CHOSEN
+
+
+def test_figures_of_a_smoke_run_say_so() -> None:
+    figure = new_figure(width=2, height=2)
+    assert marked(figure, smoke=False).get_suptitle() == ""
+    assert "no result" in marked(figure, smoke=True).get_suptitle()
 
 
 def test_claims_that_are_open_are_not_counted_as_decided() -> None:

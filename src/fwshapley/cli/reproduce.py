@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
@@ -19,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fwshapley.checks import closest
+from fwshapley.cli.comparison import compare_figures
 from fwshapley.cli.console import console, errors, errors_explained
 from fwshapley.files import check_writable
 
@@ -26,6 +29,9 @@ SMOKE = "--smoke"
 MEASURE_NOTHING = {"--help", "-h", "--draw"}
 PASSED_ON = {"allow_interspersed_args": False}
 """Setting of the command: what follows NAME is the script's."""
+
+KEEPS = re.compile(r'"--work", type=Path(?P<usual>, default=.*?)?, help="[^"]*(keep|kept)')
+"""Option of a script that keeps finished pieces; others take those of another script."""
 
 OWN_CHECKOUT = Path(__file__).parents[3]
 """Where the repository is if the package is installed from it in place; else a folder of Python's."""
@@ -49,7 +55,8 @@ def reproduce(
 
     The scripts are in the repository, not in the installed package: call this in a checkout. A run writes NAME.json and
     a figure to build/reproduced, beside what was recorded (benchmarks/results), which stays; give --out and --figures
-    for other folders. One with --smoke takes seconds, on bundled data, and writes to build/smoke.
+    for other folders. At its end it says how its figures agree with the recorded ones. One with --smoke takes seconds,
+    on bundled or made-up data, and writes to build/smoke.
 
     Start with: fwshapley reproduce --list
     """
@@ -97,13 +104,33 @@ def _run(script: Path, options: Sequence[str]) -> int:
         check_writable(folder)
         folder.mkdir(parents=True, exist_ok=True)
         options += [] if _given(options, option) else [option, str(folder)]
+    recorded = {} if SMOKE in options else _read_records(script.parent / "results", script.stem)
+    started = time.time()
     command = [sys.executable, str(script), *options]
     errors.print(Text(f"running {' '.join(command[1:])}", style="dim"), soft_wrap=True)
-    status = _wait_for(command)
+    status = _wait_for(command, _on_going_on(script, options))
     if folders and not status:
         told = f"results are in {folders['--out']}, figures in {folders['--figures']}"
         errors.print(Text(told, style="dim"), soft_wrap=True)
+        _tell_agreement(_read_records(folders["--out"], script.stem, since=started), recorded)
     return status
+
+
+def _tell_agreement(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
+    """Print how what was measured now agrees with what was recorded before it."""
+    for name in (name for name in found if name in recorded):
+        told = compare_figures(found[name]["results"], recorded[name]["results"])
+        console.print(Text(f"{name}: {told}"), soft_wrap=True)
+
+
+def _read_records(folder: Path, name: str, since: float = 0.0) -> dict[str, dict[str, Any]]:
+    """Return what a folder has of a benchmark, on a CPU and on a GPU, if it was written since some time."""
+    files = [folder / f"{name}{ending}.json" for ending in ("", "_gpu")]
+    return {
+        file.stem: json.loads(file.read_text(encoding="utf-8"))
+        for file in files
+        if file.is_file() and file.stat().st_mtime >= since
+    }
 
 
 def _choose_folders(script: Path, options: Sequence[str]) -> dict[str, Path]:
@@ -121,7 +148,17 @@ def _given(options: Sequence[str], wanted: str) -> str | None:
     return None
 
 
-def _wait_for(command: Sequence[str]) -> int:
+def _on_going_on(script: Path, options: Sequence[str]) -> str:
+    """What the same command does after it was stopped: a script that keeps pieces says so of its option --work."""
+    keeps = KEEPS.search(script.read_text(encoding="utf-8"))
+    if keeps is None:
+        return "the same command starts anew"
+    if keeps["usual"] or _given(options, "--work"):
+        return "the same command goes on from finished pieces"
+    return "the same command starts anew; one with --work FOLDER would go on from finished pieces"
+
+
+def _wait_for(command: Sequence[str], then: str) -> int:
     """Run a command to its end, which is also ours: it does not outlive us."""
     with subprocess.Popen(command) as process:  # noqa: S603 - the script that the user named
         before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
@@ -129,7 +166,7 @@ def _wait_for(command: Sequence[str]) -> int:
             return process.wait()
         except KeyboardInterrupt:  # the script has it too, as both are of one terminal
             process.wait()
-            errors.print("stopped: the same command goes on from finished pieces, where a benchmark keeps some")
+            errors.print(Text(f"stopped: {then}"), soft_wrap=True)
             return KILLED + signal.SIGINT
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -141,8 +178,7 @@ def _list(folder: Path, scripts: dict[str, str]) -> Table:
     table.add_column("what it shows", ratio=3)
     table.add_column("recorded", ratio=2)
     for name, shown in scripts.items():
-        files = [folder / "results" / f"{name}{ending}.json" for ending in ("", "_gpu")]
-        recorded = [_recorded(json.loads(file.read_text(encoding="utf-8"))) for file in files if file.is_file()]
+        recorded = [_recorded(document) for document in _read_records(folder / "results", name).values()]
         table.add_row(name, Text(shown), Text("\n".join(recorded) or "not recorded"))
     return table
 
@@ -150,7 +186,19 @@ def _list(folder: Path, scripts: dict[str, str]) -> Table:
 def _recorded(document: dict[str, Any]) -> str:
     """When, on what and for how long a benchmark ran."""
     hardware = " and ".join(measured_on(document))
-    return f"{document['date'][:10]}, {round(document['wall_time_s']):,} s on {hardware}"
+    return f"{document['date'][:10]}, {time_spent(document)} on {hardware}"
+
+
+def time_spent(document: Mapping[str, Any]) -> str:
+    """Seconds that a benchmark ran; where runs that it joined trained for longer than its last call, those of training.
+
+    Such a benchmark records results["runs"], by name, each with its seconds.
+    """
+    runs = document.get("results", {}).get("runs", {}).values()
+    trainings = [run["seconds"] for run in runs if isinstance(run, Mapping) and "seconds" in run]
+    if sum(trainings) > document["wall_time_s"]:
+        return f"{sum(trainings):,.0f} s of training in {len(trainings)} runs"
+    return f"{document['wall_time_s']:,.0f} s"
 
 
 def measured_on(document: Mapping[str, Any]) -> list[str]:

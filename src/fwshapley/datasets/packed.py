@@ -55,6 +55,8 @@ def _read_arrays(path: str | Path, split: Split) -> dict[str, NDArray[Any]]:
             return {name.removesuffix(ending): packed[name] for name in packed.files if name.endswith(ending)}
     except FileNotFoundError:
         raise
+    except IsADirectoryError as error:
+        raise ValueError(f"{path} is a folder, not an npz file: fwshapley.datasets.load reads folders") from error
     except (TypeError, ValueError) as error:  # numpy's own words advise to unpickle it
         raise ValueError(f"{path} is no npz file, or holds objects, which are not read") from error
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
