@@ -53,7 +53,8 @@ def test_rows_of_a_csv_file(table: Path, tmp_path: Path) -> None:
         assert text in said
     assert "written to" in said
     values = pd.read_csv(tmp_path / "out" / "values.csv")
-    assert values.columns.tolist() == ["file", "row", "weights", "output", "base_value", "a", "town", "code"]
+    known = ["file", "row", "weights", "output", "base_value", "surrogate_prediction", "surrogate_class"]
+    assert values.columns.tolist() == [*known, "a", "town", "code"]
     assert values.row.tolist() == [2] * 4 + [4] * 4
     assert values.weights.tolist() == ["Beta(16, 1)", "Beta(16, 1)", "Shapley", "Shapley"] * 2
     assert values.output.tolist() == ["coffee", "tea"] * 4
@@ -69,10 +70,46 @@ def test_what_is_predicted_is_asked_of_the_model_where_it_is_given(table: Path) 
     arguments = ["explain", table / "explainer", table / "drinks.csv", "--device", "cpu"]
     code, said, _ = run(*arguments)
     assert code == 0
-    assert "without --model, what it predicts is what the surrogate says, which agrees with it on" in said
+    assert "outputs: those predicted by the surrogate, which agrees with the model on" in said
     code, said, _ = run(*arguments, "--model", f"{table / 'pipeline.py'}:model")
     assert code == 0
-    assert "surrogate" not in said
+    assert "outputs: those predicted by the model" in said
+    assert "predicted by the surrogate" not in said
+
+
+OTHERWISE = """
+import numpy as np
+
+
+def score(x):
+    \"\"\"What the surrogate of no other model would say.\"\"\"
+    return np.stack([x["a"] > 0, x["a"] <= 0], 1).astype(float)
+"""
+
+
+def test_inputs_that_the_surrogate_decides_otherwise_are_warned_of(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "otherwise.py").write_text(OTHERWISE)
+    frame = pd.read_csv(table / "drinks.csv", dtype={"code": str})
+    explainer = fw.load(table / "explainer", device="cpu")
+    said = explainer.predictions(frame).surrogate.argmax(1).numpy()
+    otherwise = said != (frame.a <= 0).to_numpy()
+    chosen = np.sort([*np.flatnonzero(otherwise)[:2], *np.flatnonzero(~otherwise)[:3]])
+    frame.iloc[chosen].to_csv(tmp_path / "few.csv", index=False)
+    arguments = ["--model", f"{tmp_path / 'otherwise.py'}:score", "--device", "cpu", "--pictures", "0"]
+    code, told, _ = run("explain", table / "explainer", tmp_path / "few.csv", *arguments, "--out", tmp_path / "out")
+    assert code == 0
+    names = ["coffee", "tea"]
+    for place, row in enumerate(chosen):
+        model, surrogate = names[int(frame.a[row] <= 0)], names[said[row]]
+        warning = f"row {place + 2}: the model says {model}, the surrogate {surrogate}: do not trust this explanation"
+        assert (warning in told) == otherwise[row]
+    values = pd.read_csv(tmp_path / "out" / "values.csv")
+    assert values.output.tolist() == values.model_class.tolist()
+    assert (values.model_class != values.surrogate_class).tolist() == otherwise[chosen].tolist()
+    assert np.allclose(values.model_prediction, 1)
+    assert ((values.surrogate_prediction > 0.5) == (values.model_class == values.surrogate_class)).all()
+    code, told, _ = run("explain", table / "explainer", table / "drinks.csv", *arguments)
+    assert f"the surrogate decides otherwise than the model on {otherwise.sum()} of 60 inputs: do not trust" in told
 
 
 def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
@@ -92,6 +129,8 @@ def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
     assert str(found["total"]) == "efficient"
     assert found["rows"].tolist() == [*range(60), *range(3)]
     assert found["base_values"].shape == (63, 2)
+    assert found["surrogate_prediction"].shape == (63, 3)
+    assert "model_prediction" not in found
     x = np.load(rows / "rows.npz")["x"]
     explainer = fw.load(rows / "explainer", device="cpu")
     expected = explainer.explain(x, weights=fw.Beta(alpha=4, beta=1), outputs=[1, 0], total="efficient")
@@ -142,7 +181,8 @@ def test_single_pictures_of_another_size_and_colour(images: Path, tmp_path: Path
     assert (code, err) == (0, "")
     assert "2 pictures of 8 x 8 pixels, grey" in said
     values = pd.read_csv(tmp_path / "out" / "values.csv")
-    assert values.columns.tolist()[:5] == ["file", "weights", "output", "base_value", "(0, 0)"]
+    predicted = [f"{who}_{what}" for who in ("model", "surrogate") for what in ("prediction", "class")]
+    assert values.columns.tolist()[:9] == ["file", "weights", "output", "base_value", *predicted, "(0, 0)"]
     assert sorted(path.name for path in (tmp_path / "out" / "pictures").iterdir()) == ["000.png", "000_2.png"]
 
 

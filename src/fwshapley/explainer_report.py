@@ -348,8 +348,8 @@ def tell(learned: Judged, random: Judged, best: Judged, *, given: bool) -> str:
     if hidden.is_clear:
         return (
             f"Not known by these {shown.inputs} labels: long sampling beats random orders as players are hidden, which "
-            f"unequal classes alone can bring about, but not clearly as they are shown ({gaps}). Give more. Do not rely on "
-            "it until then."
+            f"unequal classes alone can bring about, but not clearly as they are shown ({gaps}). Give more. "
+            "Do not rely on it until then."
         )
     if shown.is_small and hidden.is_small:
         return (
