@@ -118,6 +118,7 @@ def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
     code, said, err = run("explain", rows / "explainer", *inputs, *arguments, "--out", tmp_path / "out", "--top", "61")
     assert (code, err) == (0, "")
     assert "rows.npz row 1" in said
+    assert "row numbers: counted from 0" in said
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["explain.json", "values.npz"]
     with np.load(tmp_path / "out" / "values.npz", allow_pickle=False) as file:
         found = dict(file)
@@ -277,7 +278,23 @@ def test_tables_that_do_not_fit(table: Path, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("town,a,code\nParis,0.5,1\n")
     code, _, err = run("explain", table / "explainer", tmp_path / "new.csv")
     assert code == 2
-    assert "'Paris' in column 'town'" in err
+    assert "'Paris' in column 'town', row 2, is none of the categories" in err
+
+
+def test_errors_count_rows_as_answers_do(table: Path, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text("town,a,code\nRome,0.5,1\n\nOslo,0.5,1\n")
+    bad.write_text("town,a,code\nRome,0.5,1\n\nOslo,abc,1\n")
+    code, said, _ = run("explain", table / "explainer", good, "--device", "cpu")
+    assert code == 0
+    assert "row numbers: as a spreadsheet counts, the header is row 1" in said
+    assert "row 4" in said
+    code, _, err = run("explain", table / "explainer", bad)
+    assert code == 2
+    assert "'abc' in column 'a', row 4, is no number" in err
+    code, _, err = run("explain", table / "explainer", good, bad)
+    assert code == 2
+    assert "'abc' in column 'a', row 4 of bad.csv, is no number" in err
 
 
 def test_explanations_are_replaced_only_by_force(rows: Path, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def read_like_fitted(loaded: Loaded, paths: Sequence[Path], encoding: str | None
     """Read inputs as those that the explainer was fitted with."""
     reading = loaded.stored.record.reading
     inputs, settled = read_inputs(paths, reading if encoding is None else replace(reading, encoding=encoding))
-    print_notes(inputs.notes)
+    print_notes(filter(None, [*inputs.notes, inputs.about_rows]))
     if not loaded.stored.recorded:
         print_notes(["it was not made by fwshapley fit, so how inputs are to be read is a guess"])
     return inputs, settled
