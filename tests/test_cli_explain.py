@@ -238,7 +238,7 @@ def test_other_weightings_than_the_one_learnt_are_refused(rows: Path, tmp_path: 
         (["rows.npz"], ["--weights", "1"], "is no weighting: give alpha and beta, such as 16,1"),
         (["rows.npz"], ["--model", "MODELS:last_channels"], "explains a torch module, and"),
         (["rows.npz", "picture.png"], [], "holds pictures"),
-        (["picture.png"], [], "is pictures, or an .npz file of images, the explainer takes an .npz file of rows"),
+        (["picture.png"], [], "picture.png holds images, and the explainer takes an .npz file of rows"),
         (["other.npz"], [], "rows of 4 columns"),
         (["rows.npz", "other.npz"], [], "inputs of different shapes"),
     ],

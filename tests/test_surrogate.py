@@ -214,6 +214,9 @@ def test_the_fidelity_of_a_perfect_surrogate_is_known() -> None:
     assert len(fidelity.divergence) == 10
     assert fidelity.divergence[-1] == pytest.approx(0, abs=1e-6)
     assert fidelity.divergence[0] > 0
+    told = str(fidelity)
+    assert "decides as the model does on 100.0% of inputs" in told
+    assert f"its divergence from the model is {fidelity.divergence[0]:.2g} where less than a tenth" in told
 
 
 def test_the_divergence_is_that_of_kullback_and_leibler_or_squared_error() -> None:

@@ -64,7 +64,9 @@ class Attribution:
 
     def __str__(self) -> str:
         kinds = ", ".join(map(str, self._several))
-        about = f"{self.total} {kinds} of {self.players.n_players} players for {len(self)} inputs"
+        about = (
+            f"{self.total} {kinds} of {self.players.n_players} players for {len(self)} input{'s' * (len(self) != 1)}"
+        )
         if self.calls is not None:
             about += f", refined by {self.calls:,} calls each"
         sizes = {"standard error": self.stderr, "expected error": self.expected_error}

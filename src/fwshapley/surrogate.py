@@ -288,9 +288,13 @@ class Fidelity:
         ) < POOR_AGREEMENT
 
     def __str__(self) -> str:
-        if self.agreement is not None:
-            return f"the surrogate decides as the model does on {self.agreement:.1%} of inputs shown whole"
-        return f"the surrogate explains {self.explained or 0:.1%} of the model's variance on inputs shown whole"
+        alike = f"decides as the model does on {self.agreement or 0:.1%} of inputs shown whole"
+        if self.agreement is None:
+            alike = f"explains {self.explained or 0:.1%} of the model's variance on inputs shown whole"
+        return (
+            f"the surrogate {alike}; its divergence from the model is {self.divergence[0]:.2g} where less than a tenth "
+            f"of the players is shown, {self.divergence[-1]:.2g} where nearly all are"
+        )
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Fidelity:

@@ -184,12 +184,13 @@ def _kind_of(path: Path) -> str:
 
 
 def _settle_kind(reading: Reading, kind: Kind, path: Path) -> Reading:
+    found = f"{path} holds images" if kind == "images" else f"{path} is {KIND_NAMES[kind]}"
     if reading.kind not in (None, kind):
-        raise ValueError(f"{path} is {KIND_NAMES[kind]}, the explainer takes {KIND_NAMES[reading.kind]}")
+        raise ValueError(f"{found}, and the explainer takes {KIND_NAMES[reading.kind]}")
     if kind != "images" and (reading.mean or reading.std or reading.size):
-        raise ValueError(f"--size, --mean and --std are for images; {path} is {KIND_NAMES[kind]}")
+        raise ValueError(f"--size, --mean and --std are for images; {found}")
     if kind != "table" and reading.left_out:
-        raise ValueError(f"there is no column {reading.left_out[0]} to leave out: {path} is {KIND_NAMES[kind]}")
+        raise ValueError(f"there is no column {reading.left_out[0]} to leave out: {found}")
     return replace(reading, kind=kind)
 
 
