@@ -347,7 +347,7 @@ def test_a_record_cannot_name_what_we_never_write(record: str, rows: Path, tmp_p
 
 
 def test_a_stop_by_force_keeps_what_was_there(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     out = tmp_path / "out"
@@ -363,7 +363,7 @@ def test_a_stop_by_force_keeps_what_was_there(rows: Path, tmp_path: Path, monkey
 def test_a_stop_while_writing_leaves_nothing(
     kind: type[BaseException], code: int, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise kind("no more")
 
     monkeypatch.setattr(fw.Attribution, "plot", stop)

@@ -121,9 +121,11 @@ def test_a_report_is_one_small_page_that_says_what_was_measured(
         "long sampling",
         "skill",
         "Provenance",
+        "part trained",
         "ceiling",
     ):
         assert words in text
+    assert "{" not in source.split("Provenance")[1]  # no raw JSON
     assert source.count("<img") == 4  # curves, gallery, fidelity, training
 
 

@@ -396,9 +396,12 @@ def _add_training(page: Report, explainer: FeatureExplainer) -> None:
 
 
 def _add_provenance(page: Report, explained: Attribution) -> None:
-    rows = [
-        [name, value if isinstance(value, str) else json.dumps(value)]
-        for name, value in explained.provenance.items()
-        if name != "fidelity"
-    ]
-    page.section("Provenance").table(["", ""], rows)
+    facts = {name: value for name, value in explained.provenance.items() if name != "fidelity"}
+    training = facts.pop("training", {})
+    rows = [[name, value if isinstance(value, str) else json.dumps(value)] for name, value in facts.items()]
+    page.section("Provenance").table(["fact", "value"], rows)
+    if training:
+        parts = [
+            [name, f"{part['steps']:,}", f"{part['seconds']:.1f}", part["stopped"]] for name, part in training.items()
+        ]
+        page.table(["part trained", "steps", "seconds", "ended by"], parts)

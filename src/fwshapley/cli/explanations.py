@@ -54,8 +54,9 @@ def write_explanations(answer: Answer, folder: Path, *, form: Format | None, pic
             stack.enter_context(written_whole(folder / RECORD)).write_text(f"{record}\n", encoding="utf-8")
             WRITERS[form](answer, stack.enter_context(written_whole(values)))
             for place, path in enumerate(drawn):
-                figure = shown.plot([place])
-                figure.suptitle(answer.name(place), fontsize="medium")
+                figure = shown.plot([place], names=[answer.name(place)])
+                if shown.players.is_image:
+                    figure.suptitle(answer.name(place), fontsize="medium")
                 figure.savefig(stack.enter_context(written_whole(path)))
         for path in outdated:
             path.unlink(missing_ok=True)
