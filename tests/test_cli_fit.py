@@ -257,6 +257,14 @@ def test_a_report_is_written_on_request(tmp_path: Path, monkeypatch: pytest.Monk
     assert "pip install 'fwshapley[plots]'" in err
 
 
+def test_a_report_measures_as_many_held_out_inputs_as_sampling_can_afford(tmp_path: Path) -> None:
+    (tmp_path / "valid").mkdir()
+    valid = write_rows(tmp_path / "valid", count=70)
+    arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--valid", valid, "--report", *STEPS]
+    assert run(*arguments, "--objective", "kernel", "--alpha", "1", "--out", tmp_path / "out")[0] == 0
+    assert "64 inputs explained" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
 def test_a_report_of_the_explainer_before_is_removed_with_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, *STEPS]

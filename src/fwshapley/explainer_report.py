@@ -342,9 +342,12 @@ def tell(learned: Judged, random: Judged, best: Judged, *, given: bool) -> str:
     if skill.is_known:
         return verdict(skill)
     shown, hidden = (measure_gap(random, best, way) for way in get_args(Way))
-    gaps = f"{shown} in inclusion area, {hidden} in exclusion area"
+    gaps = f"better by {shown} in inclusion area, by {hidden} in exclusion area"
     if hidden.is_clear and not given:
-        return f"Judged by what is hidden first: what is shown first cannot tell here ({gaps}). {verdict(otherwise)}"
+        return (
+            "Judged by what is hidden first, since what is shown first cannot tell long sampling from random orders "
+            f"here ({gaps}). {verdict(otherwise)}"
+        )
     if hidden.is_clear:
         return (
             f"Not known by these {shown.inputs} labels: long sampling beats random orders as players are hidden, which "
@@ -358,7 +361,7 @@ def tell(learned: Judged, random: Judged, best: Judged, *, given: bool) -> str:
             "of them has skill."
         )
     return (
-        f"Too few inputs to tell ({shown.inputs}): how far long sampling is from random orders may be chance ({gaps}). "
+        f"Too few inputs to tell ({shown.inputs}): long sampling may be ahead of random orders by chance ({gaps}). "
         "Give more. Do not rely on it until then: where many do not help, labels do not depend on which players are "
         "shown."
     )
@@ -369,8 +372,8 @@ def verdict(skill: Skill) -> str:
     if not skill.value - 2 * skill.stderr > NO_SKILL:
         return f"No: with a skill of {skill}, the learned order may be no better than a random one. Do not rely on it."
     return (
-        f"Yes: the learned order has a skill of {skill}. Skill is about the order in which players are shown; how "
-        "large their values are is another matter, on which the errors above tell."
+        f"Yes: the learned order has a skill of {skill}. Skill is about the order of players; how large their values "
+        "are is another matter, on which the errors above tell."
     )
 
 
