@@ -167,7 +167,7 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
     return FIRST_PAGE.format(
         areas=table(["", *SHOWN, "ours over FastSHAP, 95 %"], rows),
         calls=max(sitting["calls"] for sitting in first.values()),
-        images=listed(str(main_row(sitting, KERNEL_SHAP)[1]["images"]) for sitting in sampled),
+        images=listed(dict.fromkeys(str(main_row(sitting, KERNEL_SHAP)[1]["images"]) for sitting in sampled)),
         missing=missing,
         longer="".join(f"On {title}, {text} " for title, sitting in first.items() if (text := longer_text(sitting))),
         chosen=listed(f"{chosen_in(sitting)} on {title}" for title, sitting in first.items()),

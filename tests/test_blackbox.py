@@ -498,7 +498,7 @@ def test_columns_are_named_in_the_plot() -> None:
     figure = found.plot()
     axes = figure.axes[0]
     assert {label.get_text() for label in axes.get_yticklabels()} == set(table.columns)
-    assert axes.get_title().split(",")[0] in {"no", "yes"}
+    assert axes.get_title() in {f"input 0, output {name}\nShapley" for name in ("no", "yes")}
 
 
 def test_columns_are_grouped_by_name() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,9 +111,12 @@ def test_what_is_reported_is_anothers_verdict_on_the_same_choice(explainer: fw.F
 
 
 def test_it_says_itself_in_a_line(explainer: fw.FeatureExplainer) -> None:
-    chosen = choose_weights(explainer, X, candidates=[fw.Banzhaf()], steps=2)
-    assert str(chosen) == (
-        "Banzhaf(0.5): +0.0000 ± 0.0000 in inclusion area over Banzhaf(0.5) "
+    first = choose_weights(explainer, X, candidates=[fw.Banzhaf()], steps=2)
+    told = "Banzhaf(0.5): no other candidate has a larger inclusion area (40 inputs, 120 evaluations)"
+    assert str(first) == told
+    other = replace(first, weights=fw.Shapley(), numbers=(1,) * 40, gain=0.25, gain_stderr=0.5)
+    assert str(other) == (
+        "Shapley: +0.2500 ± 0.5000 in inclusion area over Banzhaf(0.5) "
         "(optimistic: by the evaluator that chose; 40 inputs, 120 evaluations)"
     )
 

@@ -250,7 +250,7 @@ def test_results_are_replaced_only_by_force(table: Path, tmp_path: Path) -> None
     arguments = ["value", str(table), "-l", "kind", "-o", str(out), "--no-report"]
     code, _, err = run(*arguments)
     assert code == 2
-    assert "already has ranking.csv: replace them with --force" in err
+    assert "already has ranking.csv: replace it with --force" in err
     assert (out / "ranking.csv").read_text() == "mine"
     assert run(*arguments, "--force")[0] == 0
     assert (out / "ranking.csv").read_text() != "mine"

@@ -53,7 +53,8 @@ def test_rows_of_a_csv_file(table: Path, tmp_path: Path) -> None:
         assert text in said
     assert "written to" in said
     values = pd.read_csv(tmp_path / "out" / "values.csv")
-    assert values.columns.tolist() == ["file", "row", "weights", "output", "base_value", "a", "town", "code"]
+    known = ["file", "row", "weights", "output", "base_value", "surrogate_prediction", "surrogate_class"]
+    assert values.columns.tolist() == [*known, "a", "town", "code"]
     assert values.row.tolist() == [2] * 4 + [4] * 4
     assert values.weights.tolist() == ["Beta(16, 1)", "Beta(16, 1)", "Shapley", "Shapley"] * 2
     assert values.output.tolist() == ["coffee", "tea"] * 4
@@ -69,10 +70,46 @@ def test_what_is_predicted_is_asked_of_the_model_where_it_is_given(table: Path) 
     arguments = ["explain", table / "explainer", table / "drinks.csv", "--device", "cpu"]
     code, said, _ = run(*arguments)
     assert code == 0
-    assert "without --model, what it predicts is what the surrogate says, which agrees with it on" in said
+    assert "outputs: those predicted by the surrogate, which agrees with the model on" in said
     code, said, _ = run(*arguments, "--model", f"{table / 'pipeline.py'}:model")
     assert code == 0
-    assert "surrogate" not in said
+    assert "outputs: those predicted by the model" in said
+    assert "predicted by the surrogate" not in said
+
+
+OTHERWISE = """
+import numpy as np
+
+
+def score(x):
+    \"\"\"What the surrogate of no other model would say.\"\"\"
+    return np.stack([x["a"] > 0, x["a"] <= 0], 1).astype(float)
+"""
+
+
+def test_inputs_that_the_surrogate_decides_otherwise_are_warned_of(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "otherwise.py").write_text(OTHERWISE)
+    frame = pd.read_csv(table / "drinks.csv", dtype={"code": str})
+    explainer = fw.load(table / "explainer", device="cpu")
+    said = explainer.predictions(frame).surrogate.argmax(1).numpy()
+    otherwise = said != (frame.a <= 0).to_numpy()
+    chosen = np.sort([*np.flatnonzero(otherwise)[:2], *np.flatnonzero(~otherwise)[:3]])
+    frame.iloc[chosen].to_csv(tmp_path / "few.csv", index=False)
+    arguments = ["--model", f"{tmp_path / 'otherwise.py'}:score", "--device", "cpu", "--pictures", "0"]
+    code, told, _ = run("explain", table / "explainer", tmp_path / "few.csv", *arguments, "--out", tmp_path / "out")
+    assert code == 0
+    names = ["coffee", "tea"]
+    for place, row in enumerate(chosen):
+        model, surrogate = names[int(frame.a[row] <= 0)], names[said[row]]
+        warning = f"row {place + 2}: the model says {model}, the surrogate {surrogate}: do not trust this explanation"
+        assert (warning in told) == otherwise[row]
+    values = pd.read_csv(tmp_path / "out" / "values.csv")
+    assert values.output.tolist() == values.model_class.tolist()
+    assert (values.model_class != values.surrogate_class).tolist() == otherwise[chosen].tolist()
+    assert np.allclose(values.model_prediction, 1)
+    assert ((values.surrogate_prediction > 0.5) == (values.model_class == values.surrogate_class)).all()
+    code, told, _ = run("explain", table / "explainer", table / "drinks.csv", *arguments)
+    assert f"the surrogate decides otherwise than the model on {otherwise.sum()} of 60 inputs: do not trust" in told
 
 
 def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
@@ -81,6 +118,7 @@ def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
     code, said, err = run("explain", rows / "explainer", *inputs, *arguments, "--out", tmp_path / "out", "--top", "61")
     assert (code, err) == (0, "")
     assert "rows.npz row 1" in said
+    assert "row numbers: counted from 0" in said
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["explain.json", "values.npz"]
     with np.load(tmp_path / "out" / "values.npz", allow_pickle=False) as file:
         found = dict(file)
@@ -92,6 +130,8 @@ def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
     assert str(found["total"]) == "efficient"
     assert found["rows"].tolist() == [*range(60), *range(3)]
     assert found["base_values"].shape == (63, 2)
+    assert found["surrogate_prediction"].shape == (63, 3)
+    assert "model_prediction" not in found
     x = np.load(rows / "rows.npz")["x"]
     explainer = fw.load(rows / "explainer", device="cpu")
     expected = explainer.explain(x, weights=fw.Beta(alpha=4, beta=1), outputs=[1, 0], total="efficient")
@@ -142,7 +182,8 @@ def test_single_pictures_of_another_size_and_colour(images: Path, tmp_path: Path
     assert (code, err) == (0, "")
     assert "2 pictures of 8 x 8 pixels, grey" in said
     values = pd.read_csv(tmp_path / "out" / "values.csv")
-    assert values.columns.tolist()[:5] == ["file", "weights", "output", "base_value", "(0, 0)"]
+    predicted = [f"{who}_{what}" for who in ("model", "surrogate") for what in ("prediction", "class")]
+    assert values.columns.tolist()[:9] == ["file", "weights", "output", "base_value", *predicted, "(0, 0)"]
     assert sorted(path.name for path in (tmp_path / "out" / "pictures").iterdir()) == ["000.png", "000_2.png"]
 
 
@@ -197,7 +238,7 @@ def test_other_weightings_than_the_one_learnt_are_refused(rows: Path, tmp_path: 
         (["rows.npz"], ["--weights", "1"], "is no weighting: give alpha and beta, such as 16,1"),
         (["rows.npz"], ["--model", "MODELS:last_channels"], "explains a torch module, and"),
         (["rows.npz", "picture.png"], [], "holds pictures"),
-        (["picture.png"], [], "is pictures, or an .npz file of images, the explainer takes an .npz file of rows"),
+        (["picture.png"], [], "picture.png holds images, and the explainer takes an .npz file of rows"),
         (["other.npz"], [], "rows of 4 columns"),
         (["rows.npz", "other.npz"], [], "inputs of different shapes"),
     ],
@@ -237,7 +278,23 @@ def test_tables_that_do_not_fit(table: Path, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("town,a,code\nParis,0.5,1\n")
     code, _, err = run("explain", table / "explainer", tmp_path / "new.csv")
     assert code == 2
-    assert "'Paris' in column 'town'" in err
+    assert "'Paris' in column 'town', row 2, is none of the categories" in err
+
+
+def test_errors_count_rows_as_answers_do(table: Path, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text("town,a,code\nRome,0.5,1\n\nOslo,0.5,1\n")
+    bad.write_text("town,a,code\nRome,0.5,1\n\nOslo,abc,1\n")
+    code, said, _ = run("explain", table / "explainer", good, "--device", "cpu")
+    assert code == 0
+    assert "row numbers: as a spreadsheet counts, the header is row 1" in said
+    assert "row 4" in said
+    code, _, err = run("explain", table / "explainer", bad)
+    assert code == 2
+    assert "'abc' in column 'a', row 4, is no number" in err
+    code, _, err = run("explain", table / "explainer", good, bad)
+    assert code == 2
+    assert "'abc' in column 'a', row 4 of bad.csv, is no number" in err
 
 
 def test_explanations_are_replaced_only_by_force(rows: Path, tmp_path: Path) -> None:
@@ -290,7 +347,7 @@ def test_a_record_cannot_name_what_we_never_write(record: str, rows: Path, tmp_p
 
 
 def test_a_stop_by_force_keeps_what_was_there(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     out = tmp_path / "out"
@@ -306,7 +363,7 @@ def test_a_stop_by_force_keeps_what_was_there(rows: Path, tmp_path: Path, monkey
 def test_a_stop_while_writing_leaves_nothing(
     kind: type[BaseException], code: int, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise kind("no more")
 
     monkeypatch.setattr(fw.Attribution, "plot", stop)

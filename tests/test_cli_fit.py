@@ -46,14 +46,15 @@ def test_only_some_rows_with_gaps(tmp_path: Path) -> None:
 
 def test_a_torch_module_of_rows(tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
-    code, said, err = run("fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, *STEPS)
+    model = f"{write_models(tmp_path)}:rows"
+    code, said, err = run("fit", model, write_rows(tmp_path), "--out", out, *STEPS)
     assert (code, err) == (0, "")
     assert names_in(out) == ["explainer.safetensors", "fit.json"]
     for text in ("rows.npz: 60 rows, 4 columns of numbers", "6 inputs held out", "players: 4 columns", "10 steps"):
         assert text in said
     for text in ("surrogate 3", "explainer 7", "Surrogate: divergence", "decides as the model does on"):
         assert text in said
-    assert f"next: fwshapley explain {out} INPUT --out explanations" in said
+    assert f"next: fwshapley explain {out} INPUT --model {model} --out explanations" in said
     record = json.loads((out / "fit.json").read_text())
     assert record["arguments"]["steps"] == 10
     assert record["model"].endswith("models.py:rows")
@@ -213,7 +214,7 @@ def test_an_exported_program(most: int | None, tmp_path: Path) -> None:
     code, said, err = run("fit", path, write_pictures(tmp_path), "--patch", "2", "--out", tmp_path / "out", *STEPS)
     assert (code, err) == (0, "")
     assert "learnt to explain: probability" in said
-    assert "INPUT --out explanations" in said
+    assert f"INPUT --model {path} --out explanations" in said
 
 
 def shifted(ask: Callable[[torch.Tensor], torch.Tensor], more: float, rows: torch.Tensor) -> torch.Tensor:
@@ -257,6 +258,14 @@ def test_a_report_is_written_on_request(tmp_path: Path, monkeypatch: pytest.Monk
     assert "pip install 'fwshapley[plots]'" in err
 
 
+def test_a_report_measures_as_many_held_out_inputs_as_sampling_can_afford(tmp_path: Path) -> None:
+    (tmp_path / "valid").mkdir()
+    valid = write_rows(tmp_path / "valid", count=70)
+    arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--valid", valid, "--report", *STEPS]
+    assert run(*arguments, "--objective", "kernel", "--alpha", "1", "--out", tmp_path / "out")[0] == 0
+    assert "64 inputs explained" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
 def test_a_report_of_the_explainer_before_is_removed_with_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, *STEPS]
@@ -283,7 +292,7 @@ def test_a_report_by_others_is_replaced_only_by_force(tmp_path: Path) -> None:
     arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, "--report", *STEPS]
     code, _, err = run(*arguments)
     assert code == 2
-    assert "already has report.html: replace them with --force" in err
+    assert "already has report.html: replace it with --force" in err
     assert names_in(out) == ["report.html"]
     assert run(*arguments, "--force")[0] == 0
     assert (out / "report.html").read_text() != "mine"
@@ -356,7 +365,7 @@ def test_an_explainer_is_replaced_only_by_force(tmp_path: Path) -> None:
     assert run(*arguments)[0] == 0
     code, said, err = run(*arguments)
     assert (code, said) == (2, "")
-    assert "already has explainer.safetensors: replace them with --force" in err
+    assert "already has explainer.safetensors: replace it with --force" in err
     (out / "checkpoints").mkdir()
     (out / "checkpoints" / "surrogate.safetensors").write_text("of another run")
     assert run(*arguments, "--force")[0] == 0

@@ -241,6 +241,18 @@ def test_options_of_pictures_are_not_for_tables(option: list[str], tmp_path: Pat
     assert "is for folders of pictures, which" in err
 
 
+def test_all_damaged_pictures_are_named_at_once(tmp_path: Path) -> None:
+    """Some that are no pictures at all, and some whose pixels are cut off, which a look at their first bytes misses."""
+    pictures = write_digits(tmp_path / "digits", range(40))
+    files = sorted(pictures.rglob("*.png"))
+    for number, file in enumerate(files[:12]):
+        file.write_bytes(b"no picture" if number % 2 else file.read_bytes()[:60])
+    code, _, err = run("value", pictures, "-o", tmp_path / "out", *QUICK)
+    assert code == 2
+    assert "12 of 40 files cannot be read as pictures" in err
+    assert ", ".join(str(file.relative_to(pictures)) for file in files[:10]) + " and 2 more" in err
+
+
 def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
     folder = write_digits(tmp_path / "digits", range(40))
     victim = next(folder.rglob("*.png"))

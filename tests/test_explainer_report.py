@@ -18,6 +18,7 @@ from fwshapley.explainer_report import (
     judge_methods,
     measure_skill,
     sample_halves,
+    tell,
     verdict,
     write_report,
 )
@@ -37,7 +38,7 @@ def classifier() -> fw.FeatureExplainer:
 def judged(heights: list[float], points: int = 5) -> Judged:
     """Flat curves of some inputs."""
     curves = torch.tensor(heights, dtype=torch.float64)[:, None].expand(-1, points)
-    return Judged(curves, curves.mean(0))
+    return Judged(curves, 1 - curves)
 
 
 def text_of(page: Path) -> str:
@@ -73,7 +74,7 @@ def test_the_standard_error_of_skill_is_its_spread_over_samples() -> None:
     low = torch.rand(400, 50, generator=generator, dtype=torch.float64) * 0.2
     noise = torch.rand(400, 50, generator=generator, dtype=torch.float64) * 0.4
     found = [
-        measure_skill(*(Judged(each[:, None].expand(-1, 5), each[:5]) for each in (row + dip, row, row + 0.5)))
+        measure_skill(judged((row + dip).tolist()), judged(row.tolist()), judged((row + 0.5).tolist()))
         for row, dip in zip(low, noise, strict=True)
     ]
     spread = torch.tensor([each.value for each in found]).std()
@@ -120,9 +121,11 @@ def test_a_report_is_one_small_page_that_says_what_was_measured(
         "long sampling",
         "skill",
         "Provenance",
+        "part trained",
         "ceiling",
     ):
         assert words in text
+    assert "{" not in source.split("Provenance")[1]  # no raw JSON
     assert source.count("<img") == 4  # curves, gallery, fidelity, training
 
 
@@ -131,6 +134,42 @@ def test_labels_that_nothing_can_tell_are_said_to_be_such(classifier: fw.Feature
     chance = torch.randint(CLASSES, (40,), generator=torch.Generator().manual_seed(0))
     told = text_of(write_report(classifier, x, tmp_path / "page.html", labels=chance, calls=64, progress=False))
     assert "no explanation of them has skill" in told or "Do not rely on it" in told
+
+
+def both_ways(included: list[float], excluded: list[float]) -> Judged:
+    """Flat curves of some inputs, others as players are shown than as they are hidden."""
+    return Judged(judged(included).included, judged(excluded).included)
+
+
+def test_a_gap_that_few_inputs_leave_open_is_not_called_none() -> None:
+    random, best = judged([0.9, 0.9, 1.0, 1.0] * 4), judged([1.0, 0.9, 1.0, 0.9] * 4)
+    told = tell(best, random, best, given=False)
+    assert told.startswith("Too few inputs to tell (16)")
+    assert "Do not rely on it" in told
+    one = tell(judged([0.9]), judged([0.1]), judged([1.0]), given=False)
+    assert one.startswith("Too few inputs to tell (1)")
+
+
+def test_predictions_that_depend_on_what_is_hidden_are_judged_by_that() -> None:
+    random = both_ways([0.9, 1.0] * 8, [0.9, 0.8] * 8)
+    best = both_ways([1.0, 0.9] * 8, [0.6, 0.7] * 8)
+    told = tell(best, random, best, given=False)
+    assert "hidden first" in told
+    assert "Yes: the learned order has a skill of 1.00" in told
+    assert "Do not rely on it" in tell(random, random, best, given=False)
+
+
+def test_given_labels_are_not_explained_because_hiding_loses_the_frequent_one() -> None:
+    """Hiding what speaks for the frequent class loses it, also where labels are shuffled."""
+    random = both_ways([0.9, 1.0] * 8, [0.9, 0.8] * 8)
+    best = both_ways([1.0, 0.9] * 8, [0.6, 0.7] * 8)
+    assert "Do not rely on it" in tell(best, random, best, given=True)
+
+
+def test_a_gap_known_to_be_small_leaves_nothing_to_tell_apart() -> None:
+    same, few = judged([0.5, 0.9] * 20), judged([0.5, 0.9])
+    assert tell(same, same, same, given=False).startswith("There is nothing to tell apart")
+    assert tell(few, few, few, given=False).startswith("Too few inputs to tell (2)")
 
 
 @pytest.mark.parametrize("skill", [Skill(0.05, 0.01), Skill(0.3, 0.2), Skill(0.9, math.nan)])

@@ -52,7 +52,8 @@ def test_bars_are_the_largest_values_with_the_largest_on_top() -> None:
     names = [f"player {number}" for number in range(count)]
     figure = plot_bars(values, names, labels=["x", "y", "z"], titles=["a", "b"])
     axes = np.array(figure.axes).reshape(3, 2)
-    assert [cell.get_title() for cell in axes[2]] == ["z, a", "z, b"]
+    assert [cell.get_title() for cell in axes[2]] == ["z\na", "z\nb"]
+    assert figure.get_supxlabel() == "12 of 15 players shown: those of the largest values"
     bars = axes[0, 0].patches
     assert len(bars) == MOST_BARS
     lengths = [bar.get_width() for bar in bars]
@@ -66,6 +67,7 @@ def test_bars_are_the_largest_values_with_the_largest_on_top() -> None:
 def test_few_players_are_all_shown() -> None:
     figure = plot_bars(torch.tensor([[[1.0, -2.0]]]), ["age", "income"], labels=["x"], titles=["a"])
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["age", "income"]
+    assert not figure.get_supxlabel()
 
 
 def test_a_gallery_marks_some_images() -> None:

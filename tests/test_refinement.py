@@ -368,6 +368,4 @@ def test_more_calls_than_a_regression_knows(explainer: fw.FeatureExplainer, monk
     x = rows(1, 10, seed=1)
     found = refine(explainer, x, calls=400, progress=False)
     check_agreement(found, fw.exact_values(explainer.game(x[0]), fw.Shapley(), progress=False))
-    assert str(found).startswith(
-        "raw Shapley of 10 players for 1 inputs, refined by 400 calls each: standard error 0.0"
-    )
+    assert str(found).startswith("raw Shapley of 10 players for 1 input, refined by 400 calls each: standard error 0.0")

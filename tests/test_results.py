@@ -77,9 +77,11 @@ def test_an_attribution_can_be_moved() -> None:
 def test_rows_of_a_table_are_drawn_as_bars_one_row_an_input_one_column_a_weighting() -> None:
     figure = TABLE.plot(rows=[5, 0], output=0)
     assert [axes.get_title() for axes in figure.axes] == [
-        *(f"cow, {weights}" for weights in SEVERAL),  # output 5 % 3 of input 5
-        *(f"cat, {weights}" for weights in SEVERAL),
+        *(f"input 5, output cow\n{weights}" for weights in SEVERAL),  # output 5 % 3 of input 5
+        *(f"input 0, output cat\n{weights}" for weights in SEVERAL),
     ]
+    named = replace(TABLE, output_names=("output 0", "output 1", "output 2")).plot([1], output=0, names=["row 7"])
+    assert named.axes[0].get_title() == f"row 7, output 1\n{SEVERAL[0]}"
     largest = max(abs(bar.get_extents().width) for bar in figure.axes[1].patches)  # under the second weighting
     scale = abs(figure.axes[1].transData.transform((1, 0)) - figure.axes[1].transData.transform((0, 0)))[0]
     assert largest / scale == pytest.approx(float(TABLE.values[1, 5, :, 0].abs().max()))

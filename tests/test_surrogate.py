@@ -14,7 +14,7 @@ import fwshapley as fw
 from fwshapley.games.masking import Kind, Output
 from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.players import columns
-from fwshapley.surrogate import PREDICTIONS, check_removal, divergence, make_fill, predict, take
+from fwshapley.surrogate import PREDICTIONS, Predictions, check_removal, divergence, make_fill, predict, take
 from fwshapley.training import Batch, History, Shard
 from models import ImageModel, TableModel, images, rows, seeded
 
@@ -127,6 +127,29 @@ def test_a_removal_of_another_shape_is_refused(removal: Tensor) -> None:
         fill_of_table(removal)
 
 
+def test_predictions_say_which_inputs_are_decided_otherwise() -> None:
+    said, other = torch.tensor([[0.9, 0.2], [0.4, 0.6]]), torch.tensor([[0.8, 0.7], [0.3, 0.9]])
+    cases: dict[Kind, list[bool]] = {"classes": [False, False], "labels": [True, False]}
+    for kind, differ in cases.items():
+        found = Predictions(said, other, kind)
+        assert found.differ is not None
+        assert found.differ.tolist() == differ
+        assert str(found).endswith(f"on {sum(differ)} of 2 inputs")
+    assert Predictions(said, other, "values").differ is None
+    assert Predictions(None, other, "classes").differ is None
+
+
+@pytest.mark.parametrize("output", ["probability", "label logit"])
+def test_an_explainer_tells_what_model_and_surrogate_predict(output: Output) -> None:
+    model = seeded(TableModel)
+    explainer = fw.FeatureExplainer(model, output=output, device="cpu")
+    found = explainer.fit(X, X_VALID, budget=fw.Budget(steps=4), progress=False).predictions(X_VALID)
+    assert found.model is not None
+    assert_close(found.model, predict(model, X_VALID, output))
+    worth = explainer.masked.everyone(X_VALID)
+    assert_close(found.surrogate, worth.sigmoid() if output == "label logit" else worth)
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_removal_is_refused() -> None:
     with pytest.raises(ValueError, match="removal must be one of 'auto', 'zero', 'mean'; got 'blur'"):
@@ -191,6 +214,9 @@ def test_the_fidelity_of_a_perfect_surrogate_is_known() -> None:
     assert len(fidelity.divergence) == 10
     assert fidelity.divergence[-1] == pytest.approx(0, abs=1e-6)
     assert fidelity.divergence[0] > 0
+    told = str(fidelity)
+    assert "decides as the model does on 100.0% of inputs" in told
+    assert f"its divergence from the model is {fidelity.divergence[0]:.2g} where less than a tenth" in told
 
 
 def test_the_divergence_is_that_of_kullback_and_leibler_or_squared_error() -> None:

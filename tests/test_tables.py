@@ -9,7 +9,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from fwshapley.tables import Table, read_table
-from fwshapley.tables.wording import listed, shortened
+from fwshapley.tables.wording import duration, listed, shortened
 
 Write = Callable[..., Path]
 
@@ -356,3 +356,9 @@ def test_a_class_that_the_reference_lacks_is_noted(tmp_path: Path) -> None:
         pd.DataFrame({"x": [0.0, 1.0, 2.5], "label": labels}).to_csv(tmp_path / f"{name}.csv", index=False)
     reference = read_table(tmp_path / "all.csv", "label").read_reference(tmp_path / "some.csv")
     assert reference.notes[-1].startswith("some.csv: no row of c: rows of all.csv with that label")
+
+
+def test_durations_have_the_unit_that_reads_best() -> None:
+    told = {0.00041: "0.41 ms", 0.0062: "6.2 ms", 0.13: "130 ms", 0.9996: "1000 ms", 9.12: "9.1 s", 192: "3.2 min"}
+    for seconds, text in told.items():
+        assert duration(seconds) == text

@@ -68,11 +68,14 @@ class ChosenWeights(Judgement):
     calls: int
 
     def __str__(self) -> str:
+        made = f"{self.inputs} inputs, {self.calls:,} evaluations"
+        if not any(self.numbers):  # so that a gain of 0 says nothing
+            return f"{self.candidates[0]}: no other candidate has a larger inclusion area ({made})"
         told = self.reported or self
         source = "by another evaluator" if self.reported else "optimistic: by the evaluator that chose"
         chosen = "a weighting for each input" if isinstance(self.weights, list) else str(self.weights)
         gain = f"{told.gain:+.4f} ± {told.gain_stderr:.4f} in inclusion area over {self.candidates[0]}"
-        return f"{chosen}: {gain} ({source}; {self.inputs} inputs, {self.calls:,} evaluations)"
+        return f"{chosen}: {gain} ({source}; {made})"
 
 
 def choose_weights(

@@ -54,7 +54,16 @@ from fwshapley.players import Players, columns
 from fwshapley.refinement import refine
 from fwshapley.results import Attribution
 from fwshapley.saving import load_fitted, save_fitted
-from fwshapley.surrogate import Augment, Fidelity, Removal, check_removal, predict
+from fwshapley.surrogate import (
+    PREDICTIONS,
+    Augment,
+    Fidelity,
+    Predictions,
+    Removal,
+    answer,
+    check_removal,
+    predict,
+)
 from fwshapley.training import Budget, History, Recipe
 from fwshapley.trust import CALIBRATION_CALLS, CALIBRATION_INPUTS, ErrorModel, calibrate
 from fwshapley.version import __version__
@@ -343,6 +352,20 @@ class FeatureExplainer:
             provenance=self.provenance,
         )
         return self.error_model.expect(self, attribution) if errors and self.error_model else attribution
+
+    def predictions(self, x: Array) -> Predictions:
+        """Return what the model and the surrogate say of inputs, for a pass of each.
+
+        Explanations are of the surrogate: where it decides otherwise than the model, in `differ`, do not trust them.
+        """
+        fitted = self._require_fitted()
+        inputs = check_inputs(x, form=fitted.form)
+        self._fitted_players(inputs, fitted.form)
+        inputs, output = inputs.to(self.device), fitted.masked.output
+        everyone = torch.ones(len(inputs), fitted.masked.n_players, dtype=torch.bool, device=self.device)
+        said = PREDICTIONS[KINDS[output]](answer(fitted.masked.surrogate, inputs, everyone))
+        known = None if fitted.model is None else predict(fitted.model, inputs, output).to(said)
+        return Predictions(known, said, KINDS[output])
 
     def refine(
         self,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Float64, Int
@@ -22,7 +22,7 @@ from fwshapley.choosing import evaluator_of
 from fwshapley.explainer import FeatureExplainer
 from fwshapley.files import check_writable
 from fwshapley.games.masking import KINDS, ManyPredictionsGame
-from fwshapley.metrics import Evaluator, areas, exclusion_curve, inclusion_curves, measure_agreement
+from fwshapley.metrics import Evaluator, areas, exclusion_curves, inclusion_curves, measure_agreement
 from fwshapley.montecarlo import least_squares_values
 from fwshapley.objective import Kernel
 from fwshapley.report import Report
@@ -34,9 +34,15 @@ STEPS = 16
 BATCH = 64
 LEAST_CALLS, MOST_CALLS, CALLS_PER_PLAYER = 512, 4096, 16
 
+Way = Literal["included", "excluded"]
+"""Whether the players that come first are shown, or hidden."""
+
 SAMPLED, RANDOM = "long sampling", "random order"
 NO_SKILL = 0.1
 """Skill below which explanations are called no better than chance."""
+
+SMALL_GAP, ENOUGH_INPUTS = 0.05, 32
+"""Area below which orders are called alike, if that is known from enough inputs."""
 
 
 @dataclass(frozen=True)
@@ -45,27 +51,64 @@ class Judged:
 
     Attributes:
         included: curve of each input as players are shown.
-        excluded: mean curve as players are hidden.
+        excluded: curve of each input as players are hidden.
     """
 
     included: Float64[Tensor, "inputs points"]
-    excluded: Float64[Tensor, " points"]
+    excluded: Float64[Tensor, "inputs points"]
+
+    def areas(self, way: Way) -> Float64[Tensor, " inputs"]:
+        """Area of each input by which an order is judged: the larger the better, also of what is hidden."""
+        return areas(self.included) if way == "included" else 1 - areas(self.excluded)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much more area the order of long sampling has than a random one, mean over inputs.
+
+    Attributes:
+        value: itself.
+        stderr: its standard error over inputs; infinite for one.
+        inputs: their number.
+    """
+
+    value: float
+    stderr: float
+    inputs: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether long sampling is better beyond doubt."""
+        return self.value > 2 * self.stderr
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is known that long sampling is hardly better, rather than not known that it is."""
+        return self.inputs >= ENOUGH_INPUTS and self.value + 2 * self.stderr < SMALL_GAP
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} ± {self.stderr:.3f}"
 
 
 @dataclass(frozen=True)
 class Skill:
-    """Where the inclusion area of a method lies between random orders (0) and long sampling (1).
+    """Where the area of a method lies between random orders (0) and long sampling (1).
 
     Attributes:
-        value: nan where long sampling is itself no better than random.
+        value: nan where long sampling is not clearly better than random.
         stderr: its standard error over inputs.
     """
 
     value: float
     stderr: float
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a gap to tell it by."""
+        return not math.isnan(self.value)
+
     def __str__(self) -> str:
-        return "not defined" if math.isnan(self.value) else f"{self.value:.2f} ± {self.stderr:.2f}"
+        return f"{self.value:.2f} ± {self.stderr:.2f}" if self.is_known else "not defined"
 
 
 def write_report(
@@ -151,7 +194,7 @@ def sample_halves(
     progress: bool,
 ) -> Float[Tensor, "2 weights inputs players outputs"]:
     """Values of the same outputs by two independent runs of least squares."""
-    calls = calls or min(max(CALLS_PER_PLAYER * explained.players.n_players, LEAST_CALLS), MOST_CALLS)
+    calls = calls or choose_calls(explained.players.n_players)
     masked, outputs = explainer.masked, explained.outputs
     game = ManyPredictionsGame(masked, explained.inputs.to(masked.device), outputs)
     runs = [
@@ -161,6 +204,11 @@ def sample_halves(
     ]
     several = torch.stack(runs).unflatten(0, (2, len(weights))).float()
     return several.reshape(*several.shape[:3], *outputs.shape).transpose(2, 3)
+
+
+def choose_calls(n_players: int) -> int:
+    """Calls of a run of sampling, where nobody says otherwise."""
+    return min(max(CALLS_PER_PLAYER * n_players, LEAST_CALLS), MOST_CALLS)
 
 
 def judge_methods(
@@ -174,21 +222,27 @@ def judge_methods(
     judged = {}
     for name, values in methods.items():
         included = inclusion_curves(evaluator, x, values, labels, steps=STEPS)
-        judged[name] = Judged(included.cpu(), exclusion_curve(evaluator, x, values, labels, steps=STEPS).cpu())
+        judged[name] = Judged(included.cpu(), exclusion_curves(evaluator, x, values, labels, steps=STEPS).cpu())
     return judged
 
 
-def measure_skill(method: Judged, random: Judged, best: Judged) -> Skill:
+def measure_gap(random: Judged, best: Judged, way: Way = "included") -> Gap:
+    """How much better the best orders are than random ones, paired over inputs."""
+    gap = best.areas(way) - random.areas(way)
+    return Gap(float(gap.mean()), float(gap.std()) / math.sqrt(len(gap)) if len(gap) > 1 else math.inf, len(gap))
+
+
+def measure_skill(method: Judged, random: Judged, best: Judged, way: Way = "included") -> Skill:
     """Skill of a method, with its standard error over inputs by the delta method.
 
-    Not defined for one input, nor where the best orders are no better than random ones.
+    Not defined for one input, nor where the best orders are not clearly better than random ones.
     """
-    area, low, high = (areas(each.included) for each in (method, random, best))
-    gap, count = high - low, len(low)
-    if count == 1 or float(gap.mean()) <= 2 * float(gap.std()) / math.sqrt(count):
+    gap = measure_gap(random, best, way)
+    if not gap.is_clear:
         return Skill(math.nan, math.nan)
-    value = float((area - low).mean() / gap.mean())
-    return Skill(value, float((area - low - value * gap).std() / (math.sqrt(count) * gap.mean())))
+    area, low, high = (each.areas(way) for each in (method, random, best))
+    value = float((area - low).mean()) / gap.value
+    return Skill(value, float((area - low - value * (high - low)).std()) / (math.sqrt(gap.inputs) * gap.value))
 
 
 def find_methods(
@@ -248,46 +302,78 @@ def _add_curves(
     page: Report, judged: Mapping[str, Judged], weights: Sequence[Semivalue], *, unseen: bool, given: bool
 ) -> None:
     """Inclusion and exclusion curves, areas and skill, with a verdict in words."""
-    skills = {name: measure_skill(each, judged[RANDOM], judged[SAMPLED]) for name, each in judged.items()}
+    random, best = judged[RANDOM], judged[SAMPLED]
+    bounds = {SAMPLED: "1", RANDOM: "0"}
     rows = [
         [
             name,
             f"{float(areas(each.included).mean()):.3f}",
-            f"{float(torch.trapezoid(each.excluded, dx=1 / STEPS)):.3f}",
-            str(skills[name]) if name not in (SAMPLED, RANDOM) else {SAMPLED: "1", RANDOM: "0"}[name],
+            f"{float(areas(each.excluded).mean()):.3f}",
+            *(bounds.get(name) or str(measure_skill(each, random, best, way)) for way in get_args(Way)),
         ]
         for name, each in judged.items()
     ]
     told = "given labels" if given else "the model's predictions"
     who = "a judge that the explainer has not seen" if unseen else "the surrogate that the explainer was trained by"
     page.section("Do the players that matter come first?").text(
-        verdict(skills[f"learned, {weights[_reference(weights)]}"])
+        tell(judged[f"learned, {weights[_reference(weights)]}"], random, best, given=given)
     )
     page.table(
-        ["order of the players", "inclusion area ↑", "exclusion area ↓", "skill"],
+        ["order of the players", "inclusion area ↑", "exclusion area ↓", "skill", "skill in exclusion"],
         rows,
         f"Share of inputs that keep their class ({told}) as the first players are shown, or hidden; judged by {who}. "
-        "Skill is 0 for random orders and 1 for those of long sampling.",
+        "Skill is 0 for random orders and 1 for those of long sampling; it is not defined where these are not clearly "
+        "apart.",
     )
-    curves = {name: (each.included.mean(0), each.excluded) for name, each in judged.items()}
+    curves = {name: (each.included.mean(0), each.excluded.mean(0)) for name, each in judged.items()}
     page.figure(
         plots.plot_curves(curves, bounds=(SAMPLED, RANDOM)),
         "The share of inputs that keep their class, by share of players.",
     )
 
 
-def verdict(skill: Skill) -> str:
-    """Say in words whether the learned order can be relied on."""
-    if math.isnan(skill.value):
+def tell(learned: Judged, random: Judged, best: Judged, *, given: bool) -> str:
+    """Say in words whether the learned order can be relied on: by inclusion, or by exclusion where that cannot tell.
+
+    Hiding what speaks for the class predicted makes other classes likelier, and so by itself loses given labels where
+    one class is frequent, whatever they depend on: by those, exclusion alone proves nothing.
+    """
+    skill, otherwise = (measure_skill(learned, random, best, way) for way in get_args(Way))
+    if skill.is_known:
+        return verdict(skill)
+    shown, hidden = (measure_gap(random, best, way) for way in get_args(Way))
+    gaps = f"better by {shown} in inclusion area, by {hidden} in exclusion area"
+    if hidden.is_clear and not given:
         return (
-            "There is nothing to tell apart: players shown in the order of long sampling do no better than in a random "
-            "one, so these labels do not depend on which players are shown, and no explanation of them has skill."
+            "Judged by what is hidden first, since what is shown first cannot tell long sampling from random orders "
+            f"here ({gaps}). {verdict(otherwise)}"
         )
+    if hidden.is_clear:
+        return (
+            f"Not known by these {shown.inputs} labels: long sampling beats random orders as players are hidden, which "
+            f"unequal classes alone can bring about, but not clearly as they are shown ({gaps}). Give more. "
+            "Do not rely on it until then."
+        )
+    if shown.is_small and hidden.is_small:
+        return (
+            "There is nothing to tell apart: players shown, or hidden, in the order of long sampling do no better than "
+            f"in a random one ({gaps}), so these labels do not depend on which players are shown, and no explanation "
+            "of them has skill."
+        )
+    return (
+        f"Too few inputs to tell ({shown.inputs}): long sampling may be ahead of random orders by chance ({gaps}). "
+        "Give more. Do not rely on it until then: where many do not help, labels do not depend on which players are "
+        "shown."
+    )
+
+
+def verdict(skill: Skill) -> str:
+    """Say in words what a skill that is known means."""
     if not skill.value - 2 * skill.stderr > NO_SKILL:
         return f"No: with a skill of {skill}, the learned order may be no better than a random one. Do not rely on it."
     return (
-        f"Yes: the learned order has a skill of {skill}. Skill is about the order in which players are shown; how "
-        "large their values are is another matter, on which the errors above tell."
+        f"Yes: the learned order has a skill of {skill}. Skill is about the order of players; how large their values "
+        "are is another matter, on which the errors above tell."
     )
 
 
@@ -313,9 +399,12 @@ def _add_training(page: Report, explainer: FeatureExplainer) -> None:
 
 
 def _add_provenance(page: Report, explained: Attribution) -> None:
-    rows = [
-        [name, value if isinstance(value, str) else json.dumps(value)]
-        for name, value in explained.provenance.items()
-        if name != "fidelity"
-    ]
-    page.section("Provenance").table(["", ""], rows)
+    facts = {name: value for name, value in explained.provenance.items() if name != "fidelity"}
+    training = facts.pop("training", {})
+    rows = [[name, value if isinstance(value, str) else json.dumps(value)] for name, value in facts.items()]
+    page.section("Provenance").table(["fact", "value"], rows)
+    if training:
+        parts = [
+            [name, f"{part['steps']:,}", f"{part['seconds']:.1f}", part["stopped"]] for name, part in training.items()
+        ]
+        page.table(["part trained", "steps", "seconds", "ended by"], parts)

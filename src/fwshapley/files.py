@@ -42,6 +42,7 @@ def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
     check_writable(folder)
     there = [name for name in names if (folder / name).exists()]
     if there and not force:
+        it = "it" if len(there) == 1 else "them"
         raise FileExistsError(
-            f"{folder} already has {', '.join(there)}: replace them with --force, or choose another --out"
+            f"{folder} already has {', '.join(there)}: replace {it} with --force, or choose another --out"
         )

@@ -62,7 +62,7 @@ class Column:
         return 0 if self.categories is None else len(self.categories) + self.gap
 
     def encode(self, entries: pd.Series) -> NDArray[np.float64]:
-        """Return numbers or codes; an entry that the column cannot have is an error that names its row."""
+        """Return numbers or codes; an entry that the column cannot have is an error that names its row, by index."""
         allowed = entries.isna().to_numpy() & self.gap
         if self.written:
             days = _numbers(_read_dates(entries))
@@ -110,8 +110,8 @@ class Column:
     def _refuse(self, entries: pd.Series, wrong: NDArray[np.bool_], why: str) -> None:
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
-            entry = _as_python(entries.iloc[first])
-            raise ValueError(f"{entry!r} in column {self.name!r}, row {first}, {why} ({int(wrong.sum())} in all)")
+            entry, row = _as_python(entries.iloc[first]), entries.index[first]
+            raise ValueError(f"{entry!r} in column {self.name!r}, row {row}, {why} ({int(wrong.sum())} in all)")
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ class Errors(NamedTuple):
     kind: str = ""
     source: str = ""
 
-    def describe(self, figure: Figure, how: str) -> None:
-        """Write below a figure what is shown of them."""
-        notes = [self.source, how.format(self.kind) if self.sizes is not None else ""]
+    def describe(self, figure: Figure, how: str, shown: str = "") -> None:
+        """Write below a figure what is shown, of them and of values."""
+        notes = [shown, self.source, how.format(self.kind) if self.sizes is not None else ""]
         if any(notes):
             figure.supxlabel("; ".join(filter(None, notes)), fontsize="small")
 
@@ -111,10 +111,13 @@ def plot_bars(
     titles: Sequence[str],
     errors: Errors = NO_ERRORS,
 ) -> Figure:
-    """Draw the players of each row as bars, those of the largest values on top, with whiskers of two errors."""
+    """Draw the players of each row as bars, those of the largest values on top, with whiskers of two errors.
+
+    Labels say which input and which output of it a row is about, titles which weighting a column is under.
+    """
     shown = min(len(names), MOST_BARS)
     width = BAR_WIDTH + LETTER_WIDTH * min(max(map(len, names)), MOST_LETTERS)
-    figure = new_figure(width=width * len(values), height=len(labels) * (0.24 * shown + 0.9))
+    figure = new_figure(width=width * len(values), height=len(labels) * (0.24 * shown + 1.05))
     axes = figure.subplots(len(labels), len(values), squeeze=False)
     for row, label in enumerate(labels):
         for column, title in enumerate(titles):
@@ -128,11 +131,12 @@ def plot_bars(
                 error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
             )
             cell.axvline(0, color="grey", linewidth=0.8)
-            cell.set_title(f"{label}, {title}", fontsize="small")
+            cell.set_title(f"{label}\n{title}", fontsize="small")
             cell.tick_params(labelsize="small")
             cell.locator_params(axis="x", nbins=MOST_TICKS)
             cell.spines[["top", "right"]].set_visible(False)
-    errors.describe(figure, "whiskers: two {}s to either side")
+    left_out = "" if shown == len(names) else f"{shown} of {len(names)} players shown: those of the largest values"
+    errors.describe(figure, "whiskers: two {}s to either side", left_out)
     return figure
 
 

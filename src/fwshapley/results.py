@@ -64,7 +64,9 @@ class Attribution:
 
     def __str__(self) -> str:
         kinds = ", ".join(map(str, self._several))
-        about = f"{self.total} {kinds} of {self.players.n_players} players for {len(self)} inputs"
+        about = (
+            f"{self.total} {kinds} of {self.players.n_players} players for {len(self)} input{'s' * (len(self) != 1)}"
+        )
         if self.calls is not None:
             about += f", refined by {self.calls:,} calls each"
         sizes = {"standard error": self.stderr, "expected error": self.expected_error}
@@ -122,7 +124,13 @@ class Attribution:
         moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in self._tensors.items()}
         return replace(self, players=self.players.to(device), **moved)
 
-    def plot(self, rows: int | Sequence[int] = MOST_SHOWN, *, output: int | None = None) -> Figure:
+    def plot(
+        self,
+        rows: int | Sequence[int] = MOST_SHOWN,
+        *,
+        output: int | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Figure:
         """Draw heat maps over images, or bars for the rows of a table: a row per input, a column per weighting.
 
         Where standard errors are known, or else expected errors, bars have whiskers of two of them to either side, and
@@ -132,6 +140,7 @@ class Attribution:
             rows: which inputs, or how many of the first.
             output: which of the outputs that were explained; by default of each input the one that its players speak
                 for most.
+            names: what to call the inputs that are drawn, in titles of bars; by default "input 0" and so on.
         """
         shown = list(range(min(rows, len(self)))) if isinstance(rows, int) else list(rows)
         several = self._stacked(self.values)[:, shown]
@@ -151,7 +160,9 @@ class Attribution:
         titles = [str(each) for each in self._several]
         about = plots.Errors(errors, note, "" if self.calls is None else f"refined, {self.calls:,} calls")
         if not self.players.is_image:
-            return plots.plot_bars(values, self.players.names, labels, titles, about)
+            called = [f"input {row}" for row in shown] if names is None else names
+            about_rows = [f"{name}, {_output(label)}" for name, label in zip(called, labels, strict=True)]
+            return plots.plot_bars(values, self.players.names, about_rows, titles, about)
         maps = values[..., self.players.assignment.cpu()]
         return plots.plot_heat_maps(self.inputs[shown].detach().float().cpu(), maps, labels, titles, about)
 
@@ -195,6 +206,11 @@ class Attribution:
         """Values or their errors on the CPU, with an axis for the weights in any case."""
         known = tensor.detach().float().cpu()
         return known if isinstance(self.weights, list) else known[None]
+
+
+def _output(name: str) -> str:
+    """What to call an output whose name may say that it is one, or be a bare number."""
+    return name if name.startswith("output") else f"output {name}"
 
 
 def _size(errors: Float[Tensor, "*axes"]) -> float:

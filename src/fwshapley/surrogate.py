@@ -288,14 +288,50 @@ class Fidelity:
         ) < POOR_AGREEMENT
 
     def __str__(self) -> str:
-        if self.agreement is not None:
-            return f"the surrogate decides as the model does on {self.agreement:.1%} of inputs shown whole"
-        return f"the surrogate explains {self.explained or 0:.1%} of the model's variance on inputs shown whole"
+        alike = f"decides as the model does on {self.agreement or 0:.1%} of inputs shown whole"
+        if self.agreement is None:
+            alike = f"explains {self.explained or 0:.1%} of the model's variance on inputs shown whole"
+        return (
+            f"the surrogate {alike}; its divergence from the model is {self.divergence[0]:.2g} where less than a tenth "
+            f"of the players is shown, {self.divergence[-1]:.2g} where nearly all are"
+        )
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Fidelity:
         """Return what was saved as JSON."""
         return cls(**{**facts, "divergence": tuple(facts["divergence"])})
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model and its surrogate say of inputs shown whole: probabilities of classes or labels, or raw values.
+
+    Attributes:
+        model: what the model says; None where it is not at hand.
+        surrogate: what the surrogate says, which is what gets explained.
+        kind: what is predicted.
+    """
+
+    model: Float[Tensor, "inputs outputs"] | None
+    surrogate: Float[Tensor, "inputs outputs"]
+    kind: Kind
+
+    @property
+    def differ(self) -> Bool[Tensor, " inputs"] | None:
+        """Inputs that the surrogate decides otherwise than the model; None for raw values, or without the model."""
+        if self.model is None or self.kind == "values":
+            return None
+        return ~_decided_alike(self.surrogate, self.model, self.kind).all(1)
+
+    def to(self, device: torch.device | str) -> Predictions:
+        """Return them on a device."""
+        return Predictions(None if self.model is None else self.model.to(device), self.surrogate.to(device), self.kind)
+
+    def __str__(self) -> str:
+        count, differ = len(self.surrogate), self.differ
+        if differ is None:
+            return f"predictions of {count:,} inputs"
+        return f"the surrogate decides otherwise than the model on {int(differ.sum()):,} of {count:,} inputs"
 
 
 def measure_fidelity(
@@ -331,8 +367,14 @@ def _share_explained(said: Float[Tensor, "rows outputs"], target: Float[Tensor, 
 def _share_decided_alike(said: Tensor, target: Tensor, kind: Kind) -> float | None:
     if kind == "values":
         return None
-    same = said.argmax(1) == target.argmax(1) if kind == "classes" else (said > 1 / 2) == (target > 1 / 2)
-    return float(same.double().mean())
+    return float(_decided_alike(said, target, kind).double().mean())
+
+
+def _decided_alike(said: Tensor, target: Tensor, kind: Literal["classes", "labels"]) -> Bool[Tensor, "rows decisions"]:
+    """Whether the most likely class is the same, or each label."""
+    if kind == "classes":
+        return said.argmax(1, keepdim=True) == target.argmax(1, keepdim=True)
+    return (said > 1 / 2) == (target > 1 / 2)
 
 
 def _mean_of_labels(logits: Float[Tensor, "fills rows labels"]) -> Float[Tensor, "rows labels"]:

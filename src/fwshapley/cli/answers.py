@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
-from torch import Tensor, nn
+from torch import nn
 
 import fwshapley as fw
 from fwshapley.checks import closest
@@ -23,11 +22,16 @@ from fwshapley.cli.reading import Inputs, Reading, parse_numbers, read_inputs
 from fwshapley.cli.record import Stored, look_into
 from fwshapley.exact import Total
 from fwshapley.games.masking import KINDS
-from fwshapley.surrogate import answer as ask_surrogate
-from fwshapley.tables.wording import counted, decimals_for, listed, shortened
+from fwshapley.surrogate import Predictions
+from fwshapley.tables.wording import counted, decimals_for, duration, listed, shortened
 
 MOST_PLAYERS = 3
 """Players shown of each sign."""
+
+MOST_WARNINGS = 3
+"""Inputs that are warned of one by one; more share a line."""
+
+MOST_LISTED = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +51,16 @@ class Answer:
         attribution: under a list of weightings.
         inputs: what was explained.
         reading: how it was read.
+        predictions: of the surrogate, and of the model where it is at hand.
+        predicted_by: who says which outputs are explained, if they are those predicted.
         notes: on what was asked.
     """
 
     attribution: fw.Attribution
     inputs: Inputs
     reading: Reading
+    predictions: Predictions
+    predicted_by: str | None
     notes: tuple[str, ...]
 
     @property
@@ -128,7 +136,7 @@ def read_like_fitted(loaded: Loaded, paths: Sequence[Path], encoding: str | None
     """Read inputs as those that the explainer was fitted with."""
     reading = loaded.stored.record.reading
     inputs, settled = read_inputs(paths, reading if encoding is None else replace(reading, encoding=encoding))
-    print_notes(inputs.notes)
+    print_notes(filter(None, [*inputs.notes, inputs.about_rows]))
     if not loaded.stored.recorded:
         print_notes(["it was not made by fwshapley fit, so how inputs are to be read is a guess"])
     return inputs, settled
@@ -146,18 +154,19 @@ def ask(
 ) -> Answer:
     """Explain inputs, refined where calls are given, and say how long it took."""
     (inputs, reading), explainer = read, loaded.explainer
-    chosen, notes = _choose_outputs(loaded, inputs, outputs)
+    _check_calibrated(loaded, errors=errors)
     began = time.perf_counter()
+    predictions = explainer.predictions(inputs.x)
+    chosen, predicted_by = _choose_outputs(loaded, predictions, outputs)
     if calls is None:
-        _check_calibrated(loaded, errors=errors)
         attribution = explainer.explain(inputs.x, weights=weights, outputs=chosen, total=total, errors=errors)
     else:
         attribution = explainer.refine(inputs.x, weights=weights, outputs=chosen, calls=calls)
     attribution = _stacked(attribution.to("cpu"))
-    took = 1e3 * (time.perf_counter() - began)
-    each = f", {took / len(inputs):.2g} ms each" if len(inputs) > 1 else ""
-    notes = [*notes, f"{attribution}: {took:.3g} ms{each}"]
-    return Answer(attribution, inputs, reading, tuple(notes))
+    took = time.perf_counter() - began
+    each = f", {duration(took / len(inputs))} each" if len(inputs) > 1 else ""
+    notes = [*_about_predicted(loaded, predicted_by), f"{attribution}: {duration(took)}{each}"]
+    return Answer(attribution, inputs, reading, predictions.to("cpu"), predicted_by, tuple(notes))
 
 
 def _check_calibrated(loaded: Loaded, *, errors: bool) -> None:
@@ -176,27 +185,29 @@ def _stacked(attribution: fw.Attribution) -> fw.Attribution:
     return replace(attribution, values=attribution.values[None], weights=[attribution.weights], **errors)
 
 
-def _choose_outputs(loaded: Loaded, inputs: Inputs, wanted: str | None) -> tuple[Any, list[str]]:
-    """Return outputs as `explain` takes them, and a note where the surrogate says which are predicted."""
-    names = loaded.stored.output_names
+def _choose_outputs(loaded: Loaded, predictions: Predictions, wanted: str | None) -> tuple[Any, str | None]:
+    """Return outputs as `explain` takes them, and who predicts them if those predicted are meant."""
+    names, classes = loaded.stored.output_names, KINDS[loaded.stored.output] == "classes"
     if wanted is None:
-        wanted = "predicted" if KINDS[loaded.stored.output] == "classes" else "all"
+        wanted = "predicted" if classes else "all"
     if wanted == "all":
-        return "all", []
+        return "all", None
     if wanted != "predicted":
-        return [_number_of(each.strip(), names) for each in wanted.split(",")], []
-    if loaded.has_model or len(names) == 1 or KINDS[loaded.stored.output] != "classes":
-        return "predicted", []
+        return [_number_of(each.strip(), names) for each in wanted.split(",")], None
+    if not classes:
+        return "predicted", None
+    if predictions.model is not None:
+        return predictions.model.argmax(1, keepdim=True), "the model"
+    return predictions.surrogate.argmax(1, keepdim=True), "the surrogate"
+
+
+def _about_predicted(loaded: Loaded, who: str | None) -> list[str]:
+    """Say who predicts, and if that is the surrogate how far it may be relied on."""
+    if who != "the surrogate":
+        return [] if who is None else [f"outputs: those predicted by {who}"]
     alike = loaded.stored.agreement
-    trust = "" if alike is None else f", which agrees with it on {alike:.1%} of inputs"
-    return _predict(loaded.explainer, inputs), [f"without --model, what it predicts is what the surrogate says{trust}"]
-
-
-def _predict(explainer: fw.FeatureExplainer, inputs: Inputs) -> Tensor:
-    """Return the class that the surrogate finds most likely for each input."""
-    x = explainer.explain(inputs.x, outputs=[0]).inputs.to(explainer.device)
-    everyone = torch.ones(len(x), explainer.game(inputs.x[:1]).n_players, dtype=torch.bool, device=x.device)
-    return ask_surrogate(explainer.fitted_surrogate, x, everyone).argmax(1, keepdim=True)
+    trust = "" if alike is None else f", which agrees with the model on {alike:.1%} of inputs"
+    return [f"outputs: those predicted by the surrogate{trust}; with --model, by the model"]
 
 
 def _number_of(wanted: str, names: Sequence[str]) -> int:
@@ -211,7 +222,7 @@ def _number_of(wanted: str, names: Sequence[str]) -> int:
 
 def show_answer(answer: Answer, top: int) -> None:
     """Print the players that matter most for the first inputs."""
-    print_notes(answer.notes)
+    print_notes([*answer.notes, *_warnings(answer)])
     if not top:
         return
     first = answer.weights[0]
@@ -219,13 +230,38 @@ def show_answer(answer: Answer, top: int) -> None:
         title=f"Under {first}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False,
         caption=_about_players(answer), caption_justify="left",
     )  # fmt: skip
-    for heading in ("input", "output", "speak for it", "speak against it"):
+    output = "output" if answer.predicted_by is None else f"predicted by\n{answer.predicted_by}"
+    for heading in ("input", output, "speak for it", "speak against it"):
         table.add_column(heading)
     shown = min(top, len(answer.inputs))
     decimals = decimals_for(answer.attribution.values[0, :shown])
     for place in range(shown):
         table.add_row(*map(Text, _cells(answer, place, decimals)))
     console.print(table)
+
+
+def _warnings(answer: Answer) -> list[str]:
+    """Say of which inputs the surrogate, which is explained, does not say what the model says."""
+    differ = answer.predictions.differ
+    if differ is None or not differ.any():
+        return []
+    places = differ.nonzero()[:, 0].tolist()
+    if len(places) <= MOST_WARNINGS:
+        said = (f"{answer.name(place)}: {_contradiction(answer, place)}" for place in places)
+        return [f"warning: {each}: do not trust this explanation" for each in said]
+    named = listed(map(answer.name, places), MOST_LISTED)
+    return [f"warning: {answer.predictions}: do not trust the explanations of {named}"]
+
+
+def _contradiction(answer: Answer, place: int) -> str:
+    """Return what the model says of an input, and what the surrogate says instead."""
+    both, names = answer.predictions, answer.attribution.output_names
+    assert both.model is not None  # noqa: S101 - else nothing differs
+    if both.kind == "classes":
+        model, surrogate = (shortened(names[int(each[place].argmax())]) for each in (both.model, both.surrogate))
+        return f"the model says {model}, the surrogate {surrogate}"
+    labels = ((both.model[place] > 1 / 2) != (both.surrogate[place] > 1 / 2)).nonzero()[:, 0].tolist()
+    return f"model and surrogate differ on {listed(names[label] for label in labels)}"
 
 
 def _about_players(answer: Answer) -> str:
@@ -245,6 +281,9 @@ def _cells(answer: Answer, place: int, decimals: int) -> list[str]:
     harmful = [player for player in order[::-1] if value[player] < 0]
     both = helpful[:MOST_PLAYERS], harmful[:MOST_PLAYERS]
     output = shortened(attribution.output_names[int(attribution.outputs[place, strongest])])
+    differ = answer.predictions.differ
+    if differ is not None and differ[place]:
+        output += "\nnot so the surrogate"
     if attribution.expected_error is not None:
         output += f"\nexpected error {float(attribution.expected_error[0, place, strongest]):.{decimals}f}"
     names = [shortened(name) for name in attribution.players.names]

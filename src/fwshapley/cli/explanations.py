@@ -54,8 +54,9 @@ def write_explanations(answer: Answer, folder: Path, *, form: Format | None, pic
             stack.enter_context(written_whole(folder / RECORD)).write_text(f"{record}\n", encoding="utf-8")
             WRITERS[form](answer, stack.enter_context(written_whole(values)))
             for place, path in enumerate(drawn):
-                figure = shown.plot([place])
-                figure.suptitle(answer.name(place), fontsize="medium")
+                figure = shown.plot([place], names=[answer.name(place)])
+                if shown.players.is_image:
+                    figure.suptitle(answer.name(place), fontsize="medium")
                 figure.savefig(stack.enter_context(written_whole(path)))
         for path in outdated:
             path.unlink(missing_ok=True)
@@ -118,8 +119,28 @@ def _write_arrays(answer: Answer, path: Path) -> None:
             total=np.array(attribution.total, dtype=str),
             files=np.array(answer.inputs.files, dtype=str),
             rows=np.array(rows, dtype=np.int64),
+            **_predicted(answer),
             **errors,
         )
+
+
+def _predicted(answer: Answer) -> dict[str, Any]:
+    """What is predicted of each input and output: by the surrogate, and by the model where it is at hand."""
+    both = {"model_prediction": answer.predictions.model, "surrogate_prediction": answer.predictions.surrogate}
+    return {name: said.float().numpy() for name, said in both.items() if said is not None}
+
+
+def _predictions_in_lines(answer: Answer) -> dict[str, Any]:
+    """The same of the output of each line; where outputs are classes, with the most likely one of its input."""
+    attribution, weightings = answer.attribution, len(answer.weights)
+    numbers, lines = attribution.outputs.numpy(), {}
+    for name, said in _predicted(answer).items():
+        own = np.take_along_axis(said, numbers, 1)
+        lines[name] = np.repeat(own[:, None], weightings, 1).reshape(-1)
+        if answer.predictions.kind == "classes":
+            classes = np.array(attribution.output_names, dtype=object)[said.argmax(1)]
+            lines[name.replace("prediction", "class")] = np.repeat(classes, weightings * numbers.shape[1])
+    return lines
 
 
 def _write_table(answer: Answer, path: Path) -> None:
@@ -141,6 +162,7 @@ def _write_table(answer: Answer, path: Path) -> None:
         del lines["row"]
     if attribution.expected_error is not None:
         lines["expected_error"] = attribution.expected_error.float().transpose(0, 1).reshape(-1).numpy()
+    lines |= _predictions_in_lines(answer)
     names = [f"{name} (player)" if name in lines else name for name in attribution.players.names]
     parts = [pd.DataFrame(lines), pd.DataFrame(_in_lines(attribution.values), columns=names)]
     if attribution.stderr is not None:

@@ -105,7 +105,8 @@ class Inputs:
     """What was read.
 
     Attributes:
-        x: a DataFrame, or an array: (rows, columns) or (images, channels, height, width).
+        x: a DataFrame, indexed as its rows are called, so that errors call them the same; or an array: (rows, columns)
+            or (images, channels, height, width).
         files: where each input comes from.
         rows: which one of its file it is, as a spreadsheet counts (the header is row 1), or from 0 for an .npz file;
             None for a picture.
@@ -121,6 +122,14 @@ class Inputs:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    @property
+    def about_rows(self) -> str:
+        """How rows are counted; empty for pictures."""
+        if self.rows[0] is None:
+            return ""
+        how = "as a spreadsheet counts, the header is row 1" if isinstance(self.x, pd.DataFrame) else "counted from 0"
+        return f"row numbers: {how}"
 
     def take(self, places: NDArray[np.int64]) -> pd.DataFrame | NDArray[Any]:
         """Return some of the inputs."""
@@ -175,12 +184,13 @@ def _kind_of(path: Path) -> str:
 
 
 def _settle_kind(reading: Reading, kind: Kind, path: Path) -> Reading:
+    found = f"{path} holds images" if kind == "images" else f"{path} is {KIND_NAMES[kind]}"
     if reading.kind not in (None, kind):
-        raise ValueError(f"{path} is {KIND_NAMES[kind]}, the explainer takes {KIND_NAMES[reading.kind]}")
+        raise ValueError(f"{found}, and the explainer takes {KIND_NAMES[reading.kind]}")
     if kind != "images" and (reading.mean or reading.std or reading.size):
-        raise ValueError(f"--size, --mean and --std are for images; {path} is {KIND_NAMES[kind]}")
+        raise ValueError(f"--size, --mean and --std are for images; {found}")
     if kind != "table" and reading.left_out:
-        raise ValueError(f"there is no column {reading.left_out[0]} to leave out: {path} is {KIND_NAMES[kind]}")
+        raise ValueError(f"there is no column {reading.left_out[0]} to leave out: {found}")
     return replace(reading, kind=kind)
 
 
@@ -193,7 +203,7 @@ def _read_table(path: Path, reading: Reading) -> tuple[Inputs, Reading]:
         check_column(path, name, there, "--ignore")
     if not wanted:
         raise ValueError(f"{path} has no column to explain by: all of them are left out")
-    x = frame[list(wanted)].reset_index(drop=True)
+    x = frame[list(wanted)]
     if reading.texts is None:
         reading = replace(reading, columns=wanted, texts=tuple(name for name in wanted if _holds_text(x[name])))
         notes = _about_columns(path, x, reading.texts or (), [name for name in there if name not in wanted]) + notes
@@ -312,9 +322,11 @@ def _join(parts: Sequence[Inputs]) -> Inputs:
     if len(shapes) > 1:
         raise ValueError(f"the files hold inputs of different shapes: {listed(sorted(shapes))}")
     arrays = isinstance(tables[0], np.ndarray)
-    x = np.concatenate(tables) if arrays else pd.concat(tables, ignore_index=True)
     files = tuple(name for part in parts for name in part.files)
     rows = tuple(row for part in parts for row in part.rows)
+    x = np.concatenate(tables) if arrays else pd.concat(tables)
+    if isinstance(x, pd.DataFrame):
+        x.index = pd.Index([f"{row} of {Path(file).name}" for file, row in zip(files, rows, strict=True)])
     return Inputs(x, files, rows, parts[0].names, tuple(note for part in parts for note in part.notes))
 
 
@@ -324,9 +336,7 @@ def _choose(inputs: Inputs, most: int | None, seed: int) -> Inputs:
         return inputs
     note = f"{len(places):,} of {len(inputs):,}, chosen at random"
     files, rows = (tuple(each[place] for place in places) for each in (inputs.files, inputs.rows))
-    x = inputs.take(places)
-    x = x.reset_index(drop=True) if isinstance(x, pd.DataFrame) else x
-    return Inputs(x, files, rows, inputs.names, (*inputs.notes, note))
+    return Inputs(inputs.take(places), files, rows, inputs.names, (*inputs.notes, note))
 
 
 def _places(count: int, most: int | None, seed: int) -> NDArray[np.int64]:

@@ -35,7 +35,11 @@ from fwshapley.tables.wording import counted
 from fwshapley.trust import FEWEST_INPUTS
 
 CHECKPOINTS = "checkpoints"
-REPORT, REPORT_INPUTS = "report.html", 16
+REPORT = "report.html"
+FEWEST_REPORTED, MOST_REPORTED = 16, 64
+REPORT_CALLS = 2**15
+"""Coalitions of all inputs that a run of sampling for the report may take, beyond those of the fewest inputs."""
+
 MOST_CELLS = 16
 """Patches along a side, where --patch does not say otherwise."""
 
@@ -297,14 +301,18 @@ def write_explainer(
         (folder / REPORT).unlink(missing_ok=True)
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     if report:
-        from fwshapley.explainer_report import write_report  # noqa: PLC0415 - not needed by any other command
-
-        write_report(explainer, task.valid[:REPORT_INPUTS], folder / REPORT)
+        _write_report(explainer, task, folder / REPORT)
     names = ", ".join([FILE, RECORD, REPORT] if report else [FILE, RECORD])
     return f"written to [bold]{escape(str(folder))}[/bold]: {names}\nnext: {escape(_next_command(task, folder))}"
 
 
+def _write_report(explainer: fw.FeatureExplainer, task: Task, path: Path) -> None:
+    """Measure an explainer on inputs not trained on: on fewer, the more calls sampling takes for each."""
+    from fwshapley.explainer_report import choose_calls, write_report  # noqa: PLC0415 - no other command needs it
+
+    affordable = REPORT_CALLS // choose_calls(explainer.masked.n_players)
+    write_report(explainer, task.valid[: min(max(affordable, FEWEST_REPORTED), MOST_REPORTED)], path)
+
+
 def _next_command(task: Task, folder: Path) -> str:
-    needs_model = isinstance(task.model, nn.Module) and task.reading.kind == "images"
-    words = ["fwshapley", "explain", str(folder), "INPUT", *(["--model", task.source] if needs_model else [])]
-    return shlex.join([*words, "--out", "explanations"])
+    return shlex.join(["fwshapley", "explain", str(folder), "INPUT", "--model", task.source, "--out", "explanations"])

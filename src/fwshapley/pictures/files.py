@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -15,12 +16,17 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
+MOST_NAMED = 10
 DEEP = 256
 """Grey levels of 16 bits for each of 8."""
 
 Colour = Literal["grey", "rgb"]
 MODES = {"grey": "L", "rgb": "RGB"}
 GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F"}
+
+
+class UnreadableError(ValueError):
+    """A file is no picture, or a damaged one."""
 
 
 class Size(NamedTuple):
@@ -69,10 +75,11 @@ def look_at(paths: Sequence[Path]) -> Look:
     """Return what pictures are like, without reading their pixels."""
     sizes: set[Size] = set()
     greys = 0
-    for path in paths:
-        with _open(path) as picture:
-            sizes.add(Size(picture.height, picture.width))
-            greys += picture.mode in GREY_MODES
+    with _all_named(paths):
+        for path in paths:
+            with _open(path) as picture:
+                sizes.add(Size(picture.height, picture.width))
+                greys += picture.mode in GREY_MODES
     return Look(frozenset(sizes), greys, "grey" if greys == len(paths) else "rgb")
 
 
@@ -89,7 +96,7 @@ def read_images(
     colour = colour or look_at(paths).colour
     pictures: list[NDArray[np.uint8]] = []
     found = size
-    with ProgressBar("reading pictures", len(paths)) as bar:
+    with _all_named(paths), ProgressBar("reading pictures", len(paths)) as bar:
         for path in paths:
             pixels = _read(path, size, colour)
             this = Size(*pixels.shape[1:])
@@ -105,6 +112,30 @@ def read_images(
     return np.stack(pictures), found, colour
 
 
+@contextmanager
+def _all_named(paths: Sequence[Path]) -> Iterator[None]:
+    """Where one picture cannot be read, look at all of them and name all that cannot, so that one run finds them."""
+    try:
+        yield
+    except UnreadableError as error:
+        bad = [path for path in paths if not _is_readable(path)]
+        if len(bad) < 2:  # noqa: PLR2004 - the error names one already
+            raise
+        more = f" and {len(bad) - MOST_NAMED:,} more" if len(bad) > MOST_NAMED else ""
+        named = ", ".join(str(Path(*path.parts[-2:])) for path in bad[:MOST_NAMED])
+        raise UnreadableError(
+            f"{len(bad):,} of {len(paths):,} files cannot be read as pictures: {named}{more}; mend them or remove them"
+        ) from error
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        load_picture(path)
+    except UnreadableError:
+        return False
+    return True
+
+
 def load_picture(path: Path, colour: Colour | None = None) -> Image:
     """Return a picture in 8 bits, in the colour asked for or its own, or say that it is damaged."""
     from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
@@ -115,7 +146,7 @@ def load_picture(path: Path, colour: Colour | None = None) -> Image:
             picture = Image.fromarray((np.asarray(stored) // DEEP).astype(np.uint8)) if deep else stored
             return picture.convert(MODES[colour or ("grey" if stored.mode in GREY_MODES else "rgb")])
     except (OSError, SyntaxError) as error:  # what Pillow raises on damaged files
-        raise ValueError(f"{path} cannot be read as a picture: {error}") from error
+        raise UnreadableError(f"{path} cannot be read as a picture: {error}") from error
 
 
 def _read(path: Path, size: Size | None, colour: Colour) -> NDArray[np.uint8]:
@@ -137,4 +168,4 @@ def _open(path: Path) -> Image:
     try:
         return Image.open(path)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path} cannot be read as a picture: {error}") from error
+        raise UnreadableError(f"{path} cannot be read as a picture: {error}") from error

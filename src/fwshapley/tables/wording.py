@@ -10,6 +10,7 @@ from torch import Tensor
 
 MOST_NAMED = 6
 MOST_LETTERS = 40
+MINUTE = 60
 
 DIGITS = 3
 """Digits of the largest number of a table; all others have as many decimals."""
@@ -25,6 +26,16 @@ def listed(names: Iterable[object], most: int = MOST_NAMED) -> str:
     shown = [shortened(str(name)) for name in names]
     more = f" and {len(shown) - most:,} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
+
+
+def duration(seconds: float) -> str:
+    """Return "0.41 ms", "130 ms", "9.1 s", "3.2 min"."""
+    if seconds >= MINUTE:
+        return f"{seconds / MINUTE:.1f} min"
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    amount = 1e3 * seconds
+    return f"{amount:.0f} ms" if amount >= 10 else f"{amount:.2g} ms"  # noqa: PLR2004 - two digits or more
 
 
 def printable(text: str) -> str:
