@@ -11,7 +11,7 @@ LAYERS = [
     ("players",),
     ("sampling",),
     ("games",),
-    ("progress", "files", "plots"),
+    ("files", "interrupts", "plots", "progress"),
     ("datasets", "storage"),
     ("exact", "montecarlo", "training"),
     ("networks",),
