@@ -88,8 +88,9 @@ def gains_text(sitting: Mapping[str, Any]) -> str:
         for label, method in NETWORKS.items()
     }
     told = [f"{label} {signed(several)}" for label, several in gains.items() if several]
-    room = f"; more than {signed([room_in(sitting, evaluator) for evaluator in EVALUATORS])} cannot be had"
-    return f"{', '.join(told)}{room}" if told else ""
+    if not told:
+        return ""
+    return f"{', '.join(told)}; more than {signed([room_in(sitting, each) for each in EVALUATORS])} cannot be had"
 
 
 def signed(gains: Sequence[float]) -> str:

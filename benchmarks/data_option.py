@@ -53,11 +53,19 @@ def read_data(name: Name, path: Path, split: Split = "train") -> LabelledImages:
     """
     from fwshapley.datasets import load  # noqa: PLC0415 - see above
 
-    root = path.parent if path.is_dir() and path.name == name else path
     try:
-        return load(name, root, split=split)
+        return load(name, _root_of(name, path, split), split=split)
     except (ImportError, OSError, ValueError) as error:
         raise SystemExit(f"--data {path}: {error}") from error
+
+
+def _root_of(name: Name, path: Path, split: Split) -> Path:
+    """Where to look: in the path given, or one up if the files in that are only found from there."""
+    from fwshapley.datasets.sources import DATASETS  # noqa: PLC0415 - see above
+
+    find = DATASETS[name].find
+    above = None if path.name != name or find(path, split) else find(path.parent, split)
+    return path.parent if above and path in above[0].parents else path
 
 
 def need_data(parser: argparse.ArgumentParser, arguments: argparse.Namespace, what_for: str = "") -> None:

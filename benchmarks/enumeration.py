@@ -35,10 +35,10 @@ from fwshapley.sampling import draw_bernoulli
 from fwshapley.training import Shard
 from measure import summarise
 from record import record
+from script import marked, run_script
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
 import bundled
-from script import marked, run_script
 
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
 GAMES: Sequence[tuple[str, Output]] = (("digits", "probability"), ("digits", "logit"), ("generated", "probability"))

@@ -326,9 +326,11 @@ def verdict_text(datasets: Datasets) -> str:
         if any(averages.values())
         else "not known"
     )
+    counts = {min(seeds_of({"": sitting}, each) for each in (method, BASE)) for sitting in first}
+    seeds = " or ".join(f"{count} seed{'s' * (count != 1)}" for count in sorted(counts)) + " on each"
     return (
         f"So the {CLAIM:+.0%} is: {verdicts_text(datasets)}. It counts as confirmed where the whole interval lies at "
-        f"or above it. On average over the data sets measured the gain of the paper's method is {mean}."
+        f"or above it. On average over the data sets measured the gain of the paper's method is {mean}, from {seeds}."
     )
 
 

@@ -61,7 +61,14 @@ def gather(folder: Path, earlier: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {name: dict(sittings) for name, sittings in earlier.get("datasets", {}).items()}
     for name, sitting in sorted({(piece["dataset"], piece["sitting"]) for piece in pieces}):
         of_sitting = [piece for piece in pieces if (piece["dataset"], piece["sitting"]) == (name, sitting)]
-        found.setdefault(name, {})[sitting] = sum_up(of_sitting)
+        before, now = found.setdefault(name, {}).get(sitting), sum_up(of_sitting)
+        lost = before["methods"].keys() - now["methods"].keys() if before else set()
+        if lost:
+            raise SystemExit(
+                f"{folder} lacks pieces of sitting {sitting} on {name} that were recorded, such as {min(lost)}: put "
+                "them there, or give another --out"
+            )
+        found[name][sitting] = now
     ordered = {name: dict(sorted(found[name].items(), key=_fullest_first)) for name in resnet.DATASETS if name in found}
     made = [sitting["made"] for sittings in ordered.values() for sitting in sittings.values()]
     several = {key: sorted({each for one in made for each in one[key]}) for key in MADE}

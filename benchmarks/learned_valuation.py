@@ -55,6 +55,7 @@ from fwshapley.valuation.setting import check_setting
 from measure import summarise, timed
 from pieces import commands, keep_piece, origins, read_piece
 from record import record
+from script import marked, run_script
 
 SEEDS = (0, 1, 2)
 K, SHARE, BATCH = 5, 0.1, 256
@@ -62,8 +63,6 @@ WEIGHTS = (fw.Shapley(), fw.Beta(alpha=16, beta=1), fw.Beta(alpha=1, beta=4))
 METHODS: tuple[tuple[Method, Utility], ...] = (
     ("regression", "soft"), ("multilinear", "soft"), ("regression", "vote"), ("published", "vote"),
 )  # fmt: skip
-from script import marked, run_script
-
 SECONDS = (3, 9, 27)
 SIZES = {"breast cancer": (300, 130), "digits": (1000, 400), "Fashion-MNIST": (10_000, 1_000)}
 NEED_IMAGES = ("Fashion-MNIST", "large")

@@ -253,15 +253,17 @@ def noise_rows(tables: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def best_text(tables: Mapping[str, Any]) -> str:
-    """Say what finds the most under each noise, of what can be had without the true labels."""
+    """Say what finds the most under each noise, of what can be had without the players' true labels."""
     parts = []
     for noise in NOISES:
         means = {}
+        known = [noises[noise] for noises in tables.values() if noise in noises]
         for column, (kind, method) in COMPARED.items():
-            named = [noises.get(noise, {}).get(kind, {}).get("methods", {}).get(method) for noises in tables.values()]
-            if kind != BOUND and all(named):
+            named = [kinds.get(kind, {}).get("methods", {}).get(method) for kinds in known]
+            if kind != BOUND and named and all(named):
                 means[column] = statistics.fmean(row["auroc"][0] for row in named)
-        if means:
-            first, second = sorted(means, key=lambda column: -means[column])[:2]
-            parts.append(f'{noise}, "{first}" {means[first]:.3f}, then "{second}" {means[second]:.3f}')
-    return f"The best of them without true labels, mean over data sets: {'; '.join(parts)}." if parts else ""
+        best = sorted(means, key=lambda column: -means[column])[:2]
+        told = ", then ".join(f'"{column}" {means[column]:.3f}' for column in best)
+        parts += [f"{noise}, {told}"] if told else []
+    found = f"The best of them without true labels of the players, mean over data sets: {'; '.join(parts)}."
+    return f"{found} (The references are clean.)" if parts else ""

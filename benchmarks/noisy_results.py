@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,16 +78,17 @@ def join(work: Path, seeds: Sequence[int], known: Sequence[str], earlier: Mappin
     kept = {job: piece for job, piece in found.items() if piece is not None}
     if not kept:
         raise SystemExit(f"nothing is kept in {work}: do some parts first")
-    settings = dict(earlier.get("settings", {}))
+    anew, tabled = {job.noise for job in kept}, tables(kept)
+    stay = {noise for noises in earlier.get("tables", {}).values() for noise in noises} - anew
+    settings = dict(earlier.get("settings", {})) if stay else {}
     for piece in kept.values():
         for name, setting in piece["settings"].items():
             if settings.setdefault(name, setting) != setting:
                 raise SystemExit(f"pieces in {work}, or an earlier record, were made with other settings: {name}")
-    anew, tabled = {job.noise for job in kept}, tables(kept)
-    made = {noise: how for noise, how in earlier.get("made", {}).items() if noise not in anew}
-    made = {noise: made.get(noise) or made_of(noise, found, known) for noise in NOISES}
+    check_complete(tabled, earlier.get("tables", {}), anew, work)
+    made = {noise: earlier["made"][noise] if noise in stay else made_of(noise, found, known) for noise in NOISES}
     for dataset, noises in earlier.get("tables", {}).items():
-        tabled[dataset] = {n: rows for n, rows in noises.items() if n not in anew} | tabled.get(dataset, {})
+        tabled[dataset] = {noise: noises[noise] for noise in stay & noises.keys()} | tabled.get(dataset, {})
     return {
         "tables": in_order(tabled),
         "curves": curves(kept) if PAPER_NOISE in anew else earlier.get("curves", {}),
@@ -99,6 +100,20 @@ def join(work: Path, seeds: Sequence[int], known: Sequence[str], earlier: Mappin
         "machines": joined_origins(how["machines"] for how in made.values()),
         "seconds": sum(how["seconds"] for how in made.values()),
     }
+
+
+def check_complete(tabled: Mapping[str, Any], earlier: Mapping[str, Any], anew: Collection[str], work: Path) -> None:
+    """End with a message if a noise whose pieces are at hand would lose methods that were recorded of it."""
+    for dataset, noises in earlier.items():
+        for noise, kinds in noises.items():
+            now = tabled.get(dataset, {}).get(noise, {})
+            for kind, rows in kinds.items():
+                lost = rows.get("methods", {}).keys() - now.get(kind, {}).get("methods", {}).keys()
+                if noise in anew and lost:
+                    raise SystemExit(
+                        f"{work} lacks pieces of {TITLES[dataset]} ({noise}, {kind}) that were recorded, such as "
+                        f"{min(lost)}: put them there, or give another --out"
+                    )
 
 
 def made_of(noise: str, found: Mapping[Job, Any], known: Sequence[str]) -> dict[str, Any]:

@@ -41,10 +41,10 @@ from fwshapley.explainer_report import RANDOM, SAMPLED, STEPS, judge_methods, me
 from fwshapley.metrics import measure_agreement
 from fwshapley.plots import COLOURS, new_figure
 from record import record
+from script import marked, run_script
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
 import bundled
-from script import marked, run_script
 
 SEEDS = (0, 1, 2)
 MANY = 1000

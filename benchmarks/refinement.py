@@ -45,10 +45,10 @@ from fwshapley.trust import calibrate
 from fwshapley.weights import join_laws
 from measure import summarise
 from record import record
+from script import marked, run_script
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts of another folder, not a package
 import bundled
-from script import marked, run_script
 
 WEIGHTS = (fw.Shapley(), fw.Beta(alpha=4, beta=1), fw.Beta(alpha=1, beta=4))
 SEEDS = (0, 1, 2)

@@ -307,9 +307,13 @@ def test_a_reference_of_the_points_themselves_is_warned_of(table: Path, tmp_path
     code, _, err = run(*arguments, str(table), "-o", str(tmp_path / "out"))
     assert code == 0
     assert "100 of 100 references are among the rows to be valued" in err
-    others = tmp_path / "others.csv"
-    pd.read_csv(table).assign(a=lambda frame: frame.a + 0.5).to_csv(others, index=False)
-    assert run(*arguments, str(others), "-o", str(tmp_path / "fine"))[2] == ""
+    moved, mended = tmp_path / "moved.csv", tmp_path / "mended.csv"
+    pd.read_csv(table).assign(a=lambda frame: frame.a + 0.5).to_csv(moved, index=False)
+    pd.read_csv(table).assign(kind=lambda frame: frame.kind.where(frame.index > 0, frame.kind.iloc[1])).to_csv(
+        mended, index=False
+    )
+    assert run(*arguments, str(moved), "-o", str(tmp_path / "moved"))[2] == ""
+    assert run(*arguments, str(mended), "-o", str(tmp_path / "mended"))[2] == ""
 
 
 def test_help_on_value_says_how_to_start() -> None:

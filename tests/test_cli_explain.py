@@ -117,7 +117,7 @@ def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
     inputs = [rows / "rows.npz", write_rows(tmp_path, count=3)]
     code, said, err = run("explain", rows / "explainer", *inputs, *arguments, "--out", tmp_path / "out", "--top", "61")
     assert (code, err) == (0, "")
-    assert "rows.npz row 1" in said
+    assert "row 1 of rows.npz" in said
     assert "row numbers: counted from 0" in said
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["explain.json", "values.npz"]
     with np.load(tmp_path / "out" / "values.npz", allow_pickle=False) as file:

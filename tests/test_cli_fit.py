@@ -355,7 +355,7 @@ def test_a_stop_before_anything_was_saved(tmp_path: Path, monkeypatch: pytest.Mo
     out = tmp_path / "out"
     code, _, err = run("fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, *STEPS)
     assert code == 130
-    assert "stopped before training had begun" in err
+    assert "stopped before anything was saved" in err
     assert not out.exists()
 
 

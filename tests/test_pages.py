@@ -132,6 +132,10 @@ def test_noises_whose_pieces_are_gone_stay_in_the_record(tmp_path: Path) -> None
     assert again == both
     with pytest.raises(SystemExit, match="other settings: k"):
         found_anew("next, 30 %", both, k=7)
+    assert found_anew(PAPER_NOISE, first, k=7)["settings"] == {"k": 7}  # nothing of the earlier one stays
+    first["tables"]["svhn"][PAPER_NOISE]["noisy labels"]["methods"]["b"] = {}
+    with pytest.raises(SystemExit, match=r"lacks pieces of SVHN \(next, 10 %, noisy labels\).*, such as b: put them"):
+        found_anew(PAPER_NOISE, first, k=5)
 
 
 def test_sittings_whose_pieces_are_gone_stay_in_the_record(tmp_path: Path) -> None:
@@ -147,6 +151,9 @@ def test_sittings_whose_pieces_are_gone_stay_in_the_record(tmp_path: Path) -> No
     assert both["datasets"]["svhn"]["one"] == first["datasets"]["svhn"]["one"]
     assert both["seconds"] == 6
     assert found_anew("two", both) == both
+    both["datasets"]["svhn"]["two"]["methods"]["random"] = {}
+    with pytest.raises(SystemExit, match="lacks pieces of sitting two on svhn that were recorded, such as random"):
+        found_anew("two", both)
 
 
 def test_recompressed_images_are_named_once_and_only_where_a_record_says_so() -> None:

@@ -359,6 +359,6 @@ def test_a_class_that_the_reference_lacks_is_noted(tmp_path: Path) -> None:
 
 
 def test_durations_have_the_unit_that_reads_best() -> None:
-    told = {0.00041: "0.41 ms", 0.0062: "6.2 ms", 0.13: "130 ms", 0.9996: "1000 ms", 9.12: "9.1 s", 192: "3.2 min"}
+    told = {0.00041: "0.41 ms", 0.0062: "6.2 ms", 0.13: "130 ms", 0.9996: "1.0 s", 9.12: "9.1 s", 192: "3.2 min"}
     for seconds, text in told.items():
         assert duration(seconds) == text

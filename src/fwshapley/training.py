@@ -222,11 +222,11 @@ def train(
                 done = math.floor(total * min(run.spent, 1.0))
                 bar.advance(done - shown, note=run.note())
                 shown = done
-            overdue = time.monotonic() - saved > CHECKPOINT_SECONDS
-            if checkpoint is not None and (overdue or held.pending or run.history.stopped):
+            overdue, interrupted = time.monotonic() - saved > CHECKPOINT_SECONDS, held.pending
+            if checkpoint is not None and (overdue or interrupted or run.history.stopped):
                 run.save(checkpoint)
                 saved = time.monotonic()
-            if held.pending:
+            if interrupted:
                 break
     run.finish()
     return run.history

@@ -132,7 +132,7 @@ class Semivalue(ABC):
             raise ValueError(f"not a semivalue ({error!r}); expected JSON with semivalue = {known}: {text}") from error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Beta(Semivalue):
     """Beta(alpha, beta)-weighted Shapley value: p(s) = B(s+beta, n-1-s+alpha) / B(alpha, beta).
 

@@ -74,7 +74,7 @@ class Answer:
         row = self.inputs.rows[place]
         several = len(set(self.inputs.files)) > 1
         file = Path(self.inputs.files[place]) if row is None else Path(self.inputs.files[place]).name
-        return str(file) if row is None else f"{file} row {row}" if several else f"row {row}"
+        return str(file) if row is None else f"row {row} of {file}" if several else f"row {row}"
 
 
 def choose_weights(alpha: float | None, beta: float | None, pairs: Sequence[str] | None) -> list[fw.Semivalue] | None:
@@ -155,9 +155,9 @@ def ask(
     """Explain inputs, refined where calls are given, and say how long it took."""
     (inputs, reading), explainer = read, loaded.explainer
     _check_calibrated(loaded, errors=errors)
-    began = time.perf_counter()
     predictions = explainer.predictions(inputs.x)
     chosen, predicted_by = _choose_outputs(loaded, predictions, outputs)
+    began = time.perf_counter()
     if calls is None:
         attribution = explainer.explain(inputs.x, weights=weights, outputs=chosen, total=total, errors=errors)
     else:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+ABOUT = ("commands", "codes", "dates", "machines", "made", "seconds", "seeds", "settings")
+"""What results say of how they came about, which is no figure."""
+
+FINGERPRINT = re.compile("[0-9a-f]{8}")
+"""Of models that were trained anew, for which their place stands: they come out otherwise every time."""
 
 CLOSE = 0.01
 """Relative difference up to which figures are called close."""
@@ -40,7 +47,11 @@ def figures(tree: object, place: str = "") -> Iterator[tuple[str, float]]:
         return
     branches: Mapping[Any, Any] = {}
     if isinstance(tree, Mapping):
-        branches = tree
+        branches = {
+            f"run {number}" if FINGERPRINT.fullmatch(str(name)) else name: branch
+            for number, (name, branch) in enumerate(tree.items(), 1)
+            if name not in ABOUT
+        }
     elif isinstance(tree, list):
         branches = {f"{number} of {len(tree)}": each for number, each in enumerate(tree, 1)}
     for name, branch in branches.items():

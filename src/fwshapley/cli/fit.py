@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -94,7 +95,7 @@ def fit(
     Start with: fwshapley fit model.py:model train.csv --label species --out explainer
     """
     arguments = dict(locals())
-    with errors_explained(partial(about_going_on, out)):
+    with errors_explained(partial(about_going_on, out, time.time())):
         check_device(device)
         check_folder(out, resume=resume, report=report, force=force)
         how = Reading(

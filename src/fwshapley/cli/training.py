@@ -36,7 +36,7 @@ from fwshapley.trust import FEWEST_INPUTS
 
 CHECKPOINTS = "checkpoints"
 REPORT = "report.html"
-FEWEST_REPORTED, MOST_REPORTED = 16, 64
+FEWEST_REPORTED, MOST_REPORTED = 32, 64
 REPORT_CALLS = 2**15
 """Coalitions of all inputs that a run of sampling for the report may take, beyond those of the fewest inputs."""
 
@@ -92,11 +92,13 @@ def _has_own_report(folder: Path) -> bool:
         return False
 
 
-def about_going_on(folder: Path) -> str:
-    """Return how to go on after Ctrl-C."""
+def about_going_on(folder: Path, since: float) -> str:
+    """Return how to go on after Ctrl-C, of a command that began at some time."""
     if any((folder / CHECKPOINTS).glob("*.safetensors")):
         return f"stopped. What was learnt is in {folder / CHECKPOINTS}: the same command with --resume goes on"
-    return "stopped before training had begun, so nothing was saved"
+    if (folder / FILE).exists() and (folder / FILE).stat().st_mtime >= since:
+        return f"stopped. The explainer is in {folder}, without a report"
+    return "stopped before anything was saved"
 
 
 def learnt_weights(objective: ObjectiveName, alpha: float | None, beta: float | None) -> fw.Semivalue | None:

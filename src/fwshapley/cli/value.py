@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -96,7 +98,7 @@ def value(
     Or with: fwshapley value photos/ --out results
     """
     trained = data.is_dir() and backbone is None
-    with errors_explained(partial(about_going_on, out)) if trained else errors_explained():
+    with errors_explained(partial(about_going_on, out, time.time())) if trained else errors_explained():
         weights = fw.Beta(alpha=alpha, beta=beta)
         check_device(device)
         _check_options(
@@ -197,10 +199,17 @@ def _warn_of_long_work(points: Labelled, references: Labelled | None) -> None:
 
 
 def _warn_of_shared_points(points: Labelled, references: Labelled) -> None:
-    """Warn of a reference that has points to be valued in it: right or wrong, each is its own nearest neighbour."""
-    known = {row.tobytes() for row in points.x}
-    shared = sum(row.tobytes() in known for row in references.x)
-    if shared > MANY_SHARED * len(references):
+    """Warn of a reference that has rows to be valued in it: right or wrong, each is its own nearest neighbour.
+
+    Not where rows are alike anyhow, nor where the reference knows some labels better.
+    """
+    rows = [row.tobytes() for row in points.x]
+    alike = Counter(rows)
+    known = {row: label for row, label in zip(rows, points.y.tolist(), strict=True) if alike[row] == 1}
+    labels = zip((row.tobytes() for row in references.x), references.y.tolist(), strict=True)
+    agree = [known[row] == label for row, label in labels if row in known]
+    shared = len(agree)
+    if shared > MANY_SHARED * len(references) and all(agree):
         errors.print(
             f"{shared:,} of {counted(len(references), 'reference')} are among the {points.noun}s to be valued, where a "
             "wrong label looks right: it predicts itself. Give others, or no --reference at all.",

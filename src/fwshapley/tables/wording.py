@@ -32,9 +32,9 @@ def duration(seconds: float) -> str:
     """Return "0.41 ms", "130 ms", "9.1 s", "3.2 min"."""
     if seconds >= MINUTE:
         return f"{seconds / MINUTE:.1f} min"
-    if seconds >= 1:
-        return f"{seconds:.1f} s"
     amount = 1e3 * seconds
+    if round(amount) >= 1000:  # noqa: PLR2004 - a second
+        return f"{seconds:.1f} s"
     return f"{amount:.0f} ms" if amount >= 10 else f"{amount:.2g} ms"  # noqa: PLR2004 - two digits or more
 
 
