@@ -31,8 +31,8 @@ from fwshapley.games.masking import MaskedModel, Output
 from fwshapley.metrics import measure_agreement
 from fwshapley.objective import Kernel, Multilinear, multilinear_loss, shift_to_total
 from fwshapley.plots import COLOURS, new_figure
+from fwshapley.recipes import Shard
 from fwshapley.sampling import draw_bernoulli
-from fwshapley.training import Shard
 from measure import summarise
 from record import record
 from script import marked, run_script

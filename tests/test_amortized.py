@@ -23,7 +23,8 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.games import NeighbourGame
 from fwshapley.games.neighbours import Utility
-from fwshapley.training import Batch, Loss, Shard, schedule
+from fwshapley.recipes import Batch, Loss, Shard
+from fwshapley.training import schedule
 from fwshapley.valuation import Likeness
 from fwshapley.valuation.learned import grid
 from fwshapley.valuation.learned.cautions import LEAST_RESEMBLANCE

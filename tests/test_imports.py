@@ -11,7 +11,7 @@ LAYERS = [
     ("players",),
     ("sampling",),
     ("games",),
-    ("files", "interrupts", "plots", "progress"),
+    ("files", "interrupts", "plots", "progress", "recipes"),
     ("datasets", "storage"),
     ("exact", "montecarlo", "training"),
     ("networks",),

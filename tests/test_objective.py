@@ -25,8 +25,8 @@ from fwshapley.objective import (
     multilinear_loss,
     shift_to_total,
 )
+from fwshapley.recipes import Shard
 from fwshapley.sampling import draw_bernoulli, draw_by_law, make_generator
-from fwshapley.training import Shard
 from fwshapley.weights import Kernel as KernelKind
 
 N, OUTPUTS = 6, 2

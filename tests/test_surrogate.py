@@ -14,8 +14,8 @@ import fwshapley as fw
 from fwshapley.games.masking import Kind, Output
 from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.players import columns
+from fwshapley.recipes import Batch, History, Shard
 from fwshapley.surrogate import PREDICTIONS, Predictions, check_removal, divergence, make_fill, predict, take
-from fwshapley.training import Batch, History, Shard
 from models import ImageModel, TableModel, images, rows, seeded
 
 N, CLASSES = 4, 3

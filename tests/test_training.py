@@ -28,7 +28,8 @@ import fwshapley as fw
 import runs
 from fwshapley import training
 from fwshapley.interrupts import HeldInterrupts
-from fwshapley.training import Batch, Budget, History, Loss, Recipe, Shard, schedule, train
+from fwshapley.recipes import Batch, Budget, History, Loss, Recipe, Shard
+from fwshapley.training import schedule, train
 from models import rows, seeded
 
 ROWS, COLUMNS = 40, 3

@@ -9,9 +9,9 @@ from fwshapley.explainer_report import write_report
 from fwshapley.games import RetrainingUtility
 from fwshapley.montecarlo import Estimate, least_squares_values, multilinear_values, permutation_values
 from fwshapley.players import Players, columns, grid, groups, segments
+from fwshapley.recipes import Budget, Recipe
 from fwshapley.results import Attribution
 from fwshapley.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
-from fwshapley.training import Budget, Recipe
 from fwshapley.trust import ErrorModel
 from fwshapley.valuation import (
     AmortizedValuator,

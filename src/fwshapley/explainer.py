@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fwshapley.blackbox import BlackBox, as_held, ask_outputs, find_function, find_output
+from fwshapley.blackbox import find_function
 from fwshapley.checks import Array, as_tensor, check_choice, check_flag, check_whole
 from fwshapley.choices import ObjectiveName, choose_objective, choose_total, choose_weightings
 from fwshapley.exact import Total
@@ -43,14 +43,15 @@ from fwshapley.inputs import (
     check_budget,
     check_finite,
     check_inputs,
-    check_model,
     choose_device,
     choose_outputs,
+    find_model,
     hold_out,
 )
 from fwshapley.interop import choose_targets, spread_over_inputs, to_shap
 from fwshapley.objective import Objective, SumConstraint, shift_to_total
 from fwshapley.players import Players, columns
+from fwshapley.recipes import Budget, History, Recipe
 from fwshapley.refinement import refine
 from fwshapley.results import Attribution
 from fwshapley.saving import load_fitted, save_fitted
@@ -64,7 +65,6 @@ from fwshapley.surrogate import (
     check_removal,
     predict,
 )
-from fwshapley.training import Budget, History, Recipe
 from fwshapley.trust import CALIBRATION_CALLS, CALIBRATION_INPUTS, ErrorModel, calibrate
 from fwshapley.version import __version__
 from fwshapley.weights import Kernel as KernelKind
@@ -236,7 +236,7 @@ class FeatureExplainer:
         players = self._known_players(x, form)
         players.check(valid)
         few = x[:MOST_HELD_OUT].to(self.device)
-        model, output, names = self._find_model(few[:64], form)
+        model, output, names = find_model(self.model, few[:64], self._arguments["output"], self.output_names, form=form)
         removal = self.removal
         if not isinstance(removal, str):
             removal = as_tensor(removal) if form is None else form.encode(removal)
@@ -278,20 +278,6 @@ class FeatureExplainer:
         if image or np.ndim(x) != 2:  # noqa: PLR2004 - rows and columns
             return None
         return form_of(x, any_model=not isinstance(self.model, nn.Module), more=x_valid)
-
-    def _find_model(self, x: Tensor, form: Form | None) -> tuple[nn.Module, Output, tuple[str, ...]]:
-        """Return what is explained as a frozen module, how its outputs are read, and their names."""
-        asked_for, names = self._arguments["output"], self.output_names
-        if isinstance(self.model, nn.Module):
-            model = copy.deepcopy(self.model).to(self.device).eval().requires_grad_(requires_grad=False)
-            output: Output = "probability" if asked_for == "auto" else asked_for
-        else:
-            asked = find_function(self.model)
-            found = ask_outputs(asked.ask, as_held(x, form), len(x))
-            output = find_output(found, asked_for, probabilities=asked.probabilities)
-            model, names = BlackBox(asked.ask, KINDS[output], form), names or asked.names
-        count = check_model(model, x, output, names)
-        return model, output, names or tuple(f"output {number}" for number in range(count))
 
     def explain(
         self,

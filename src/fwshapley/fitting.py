@@ -24,6 +24,7 @@ from fwshapley.networks.mlp import ColumnKinds, TableNetwork
 from fwshapley.networks.unet import UNet
 from fwshapley.objective import Objective, Sample
 from fwshapley.players import Players
+from fwshapley.recipes import Batch, Budget, History, Recipe, Shard
 from fwshapley.results import Attribution
 from fwshapley.storage import digest
 from fwshapley.surrogate import (
@@ -38,7 +39,7 @@ from fwshapley.surrogate import (
     take,
     train_surrogate,
 )
-from fwshapley.training import Batch, Budget, History, Recipe, Shard, own_randomness, train
+from fwshapley.training import own_randomness, train
 from fwshapley.weights import Semivalue
 
 NetworkName = Literal["auto", "unet", "slim"]

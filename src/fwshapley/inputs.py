@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Sequence
+from typing import Any, Literal
 
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fwshapley.blackbox import BlackBox, sum_to_one
+from fwshapley.blackbox import BlackBox, as_held, ask_outputs, find_function, find_output, sum_to_one
 from fwshapley.checks import Array, as_tensor
 from fwshapley.forms import Form
 from fwshapley.games.masking import KINDS, Output
+from fwshapley.recipes import Budget
 from fwshapley.surrogate import as_columns
-from fwshapley.training import Budget
 
 VALIDATION_SHARE, MOST_HELD_OUT = 0.1, 512
 MOST_NAMED = 12
@@ -80,6 +82,35 @@ def hold_out(x: Float[Tensor, "rows ..."], seed: int) -> tuple[Float[Tensor, "tr
         raise ValueError(f"{len(x)} inputs are too few to hold some out; pass x_valid=...")
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed)).to(x.device)
     return x[order[held_out:]], x[order[:held_out]]
+
+
+def find_model(
+    model: Any,  # noqa: ANN401 - as `FeatureExplainer` takes it
+    x: Float[Tensor, "some ..."],
+    output: Output | Literal["auto"],
+    names: tuple[str, ...] | None,
+    *,
+    form: Form | None,
+) -> tuple[nn.Module, Output, tuple[str, ...]]:
+    """Return what is explained as a frozen module, how its outputs are read, and their names.
+
+    Args:
+        model: a module, which is copied, or a function or an estimator, which is asked as it is.
+        x: some inputs, where the model is to be.
+        output: what was asked for.
+        names: of the outputs, if they were given.
+        form: of the table.
+    """
+    if isinstance(model, nn.Module):
+        frozen: nn.Module = copy.deepcopy(model).to(x.device).eval().requires_grad_(requires_grad=False)
+        found: Output = "probability" if output == "auto" else output
+    else:
+        asked = find_function(model)
+        answers = ask_outputs(asked.ask, as_held(x, form), len(x))
+        found = find_output(answers, output, probabilities=asked.probabilities)
+        frozen, names = BlackBox(asked.ask, KINDS[found], form), names or asked.names
+    count = check_model(frozen, x, found, names)
+    return frozen, found, names or tuple(f"output {number}" for number in range(count))
 
 
 def check_model(

@@ -23,8 +23,9 @@ from fwshapley.checks import Array, as_tensor, check_choice
 from fwshapley.games.masking import KINDS, MOST_ELEMENTS, Kind, Output
 from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, spread_of
 from fwshapley.players import Players
+from fwshapley.recipes import Batch, Budget, History, Recipe
 from fwshapley.sampling import draw_bernoulli, draw_trusted_bernoulli
-from fwshapley.training import Batch, Budget, History, Recipe, train
+from fwshapley.training import train
 
 Removal = Literal["auto", "zero", "mean"] | Tensor | pd.DataFrame
 """What takes the place of hidden features: a rule, one input (a baseline), or several (background data)."""

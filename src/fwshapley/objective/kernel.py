@@ -16,8 +16,8 @@ from torch import Tensor
 from fwshapley.games.masking import MaskedModel
 from fwshapley.objective.losses import centred_loss, kernel_loss, shift_to_total
 from fwshapley.objective.protocol import PILOT_INPUTS, PILOT_MASKS, SMALLEST_LEVEL, Sample
+from fwshapley.recipes import Shard
 from fwshapley.sampling import draw_strata, draw_trusted_sizes
-from fwshapley.training import Shard
 from fwshapley.weights import Kernel as KernelKind
 from fwshapley.weights import Semivalue
 

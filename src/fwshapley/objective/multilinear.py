@@ -16,8 +16,8 @@ from fwshapley.games.masking import MaskedModel
 from fwshapley.networks.basis import HatBasis
 from fwshapley.objective.losses import multilinear_loss
 from fwshapley.objective.protocol import PILOT_INPUTS, PILOT_MASKS, SMALLEST_LEVEL, Sample
+from fwshapley.recipes import Shard
 from fwshapley.sampling import draw_strata, draw_trusted_bernoulli
-from fwshapley.training import Shard
 from fwshapley.weights import Semivalue
 
 BASIS = HatBasis()

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from fwshapley.games.masking import MaskedModel
-from fwshapley.training import Shard
+from fwshapley.recipes import Shard
 from fwshapley.weights import Semivalue
 
 PILOT_INPUTS, PILOT_MASKS = 128, 16

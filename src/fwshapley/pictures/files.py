@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fwshapley.progress import ProgressBar
+from fwshapley.tables.wording import listed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -121,10 +122,9 @@ def _all_named(paths: Sequence[Path]) -> Iterator[None]:
         bad = [path for path in paths if not _is_readable(path)]
         if len(bad) < 2:  # noqa: PLR2004 - the error names one already
             raise
-        more = f" and {len(bad) - MOST_NAMED:,} more" if len(bad) > MOST_NAMED else ""
-        named = ", ".join(str(Path(*path.parts[-2:])) for path in bad[:MOST_NAMED])
+        named = listed((Path(*path.parts[-2:]) for path in bad), MOST_NAMED)
         raise UnreadableError(
-            f"{len(bad):,} of {len(paths):,} files cannot be read as pictures: {named}{more}; mend them or remove them"
+            f"{len(bad):,} of {len(paths):,} files cannot be read as pictures: {named}; mend them or remove them"
         ) from error
 
 

@@ -26,9 +26,10 @@ from torch.nn import functional
 from fwshapley.checks import Array, as_tensor, check_whole
 from fwshapley.inputs import check_budget, choose_device
 from fwshapley.networks.cnn import SmallCNN
+from fwshapley.recipes import Batch, Budget, Loss, Recipe
 from fwshapley.storage import digest
 from fwshapley.surrogate import in_chunks
-from fwshapley.training import Batch, Budget, Loss, Recipe, own_randomness, train
+from fwshapley.training import own_randomness, train
 from fwshapley.valuation.inputs import check_labels
 
 Pixels = Float32[Tensor, "n channels height width"]

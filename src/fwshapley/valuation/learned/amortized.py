@@ -17,8 +17,8 @@ from fwshapley.checks import Array, check_choice, check_whole
 from fwshapley.games.neighbours import Utility
 from fwshapley.games.retraining import RetrainingUtility, is_regressor
 from fwshapley.inputs import check_budget, choose_device
+from fwshapley.recipes import Budget, History
 from fwshapley.storage import digest, load_bundle, save_bundle
-from fwshapley.training import Budget, History
 from fwshapley.valuation.closed_forms import make_form
 from fwshapley.valuation.distances import Metric, column_ranges, in_units, place_more
 from fwshapley.valuation.inputs import NEWCOMER_ADVICE, check_labels, check_points, in_order

@@ -12,7 +12,8 @@ from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
 from fwshapley.inputs import MOST_HELD_OUT, VALIDATION_SHARE
-from fwshapley.training import Budget, History, Loss, Recipe, own_randomness, train
+from fwshapley.recipes import Budget, History, Loss, Recipe
+from fwshapley.training import own_randomness, train
 from fwshapley.valuation.learned.lessons import BatchKernel, Lesson, Multilinear, regression
 from fwshapley.valuation.learned.network import LANDMARKS, PointNetwork
 from fwshapley.valuation.learned.published import PublishedNetwork

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from fwshapley.games.neighbours import Ties, Utility
+from fwshapley.recipes import Batch, Loss
 from fwshapley.sampling import draw_permutations, draw_trusted_bernoulli, draw_trusted_sizes
-from fwshapley.training import Batch, Loss
 from fwshapley.valuation.learned.games import NeighbourGames
 from fwshapley.weights import Semivalue
 
