@@ -17,10 +17,18 @@ from inclusion_results import (
     STYLES,
     chosen_in,
     first_sitting,
+    is_timed,
     main_row,
     searched_name,
 )  # fmt: skip
-from inclusion_sitting_page import EARLIER, Sitting, is_of_earlier_objective, is_timed, longer_text, sitting_text
+from inclusion_sitting_page import (
+    EARLIER,
+    Sitting,
+    is_of_earlier_objective,
+    longer_text,
+    longest_training,
+    sitting_text,
+)
 from page_text import listed, percent, table
 from provenance import calls_text, provenance
 from resnet import DATASETS, Name
@@ -169,10 +177,19 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
         calls=max(sitting["calls"] for sitting in first.values()),
         images=listed(dict.fromkeys(str(main_row(sitting, KERNEL_SHAP)[1]["images"]) for sitting in sampled)),
         missing=missing,
-        longer="".join(f"On {title}, {text} " for title, sitting in first.items() if (text := longer_text(sitting))),
+        longer="".join(map(longest_text, datasets.items())),
         chosen=listed(f"{chosen_in(sitting)} on {title}" for title, sitting in first.items()),
         seeds=listed(seeds_text(title, sitting) for title, sitting in first.items()),
     )
+
+
+def longest_text(named: tuple[Name, Mapping[str, Sitting]]) -> str:
+    """Say what longer training gains on a data set, in the sitting where it was the longest."""
+    name, sittings = named
+    sitting = max(sittings.values(), key=longest_training)
+    anew = "" if sitting is first_sitting(sittings) else ", with models trained anew"
+    text = longer_text(sitting)
+    return f"Trained for longer on {DATASETS[name].title}{anew}, {text} " if text else ""
 
 
 def seeds_text(title: str, sitting: Sitting) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -33,6 +34,8 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 }
 """How the curve of each method is drawn: solid if it learns."""
 
+ITS_TIME = re.compile(r", [\d.]+ s$")
+"""End of the name of a method that was given another time than the others."""
 
 MADE: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "seeds": lambda piece: piece["seed"],
@@ -48,6 +51,16 @@ MADE: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 def searched_name(weights: object) -> str:
     """Name of the UNet of a search that is taught a weighting."""
     return f"UNet of {weights}"
+
+
+def is_timed(method: str) -> bool:
+    """Whether a method was given another time than the others, which stands in its name."""
+    return bool(ITS_TIME.search(method))
+
+
+def untimed(method: str) -> str:
+    """Name of a method, whatever time it was given."""
+    return ITS_TIME.sub("", method)
 
 
 def gather(folder: Path, earlier: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,10 +108,12 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     choice = by_method.get("choice")
     searched = [piece for piece in pieces if "searched" in piece]
     shown = {"Shapley", choice["chosen"] if choice else ""}
+    lasting = {method: piece["training"]["seconds"] for method, piece in by_method.items() if "training" in piece}
     methods: dict[str, dict[str, Any]] = {}
     for (method, weights), row in rows.items():
-        described = describe(row, base=base, random=rows.get(("random", "random")), best=best)
-        if method == EVERY and weights not in shown:
+        over = {"base": base, "shorter": rows.get((_shorter(method, lasting), weights))}
+        described = describe(row, over=over, random=rows.get(("random", "random")), best=best)
+        if untimed(method) == EVERY and weights not in shown:
             del described["curves"]  # of no figure
         training = by_method.get(method, {}).get("training")
         methods.setdefault(method, {})[weights] = described | ({"training": training} if training else {})
@@ -111,6 +126,12 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "methods": methods,
         "made": made_of(pieces),
     }
+
+
+def _shorter(method: str, lasting: Mapping[str, float]) -> str:
+    """Name of the same method when it was given the next shorter time, if any."""
+    alike = [other for other in lasting if untimed(other) == untimed(method) and lasting[other] < lasting[method]]
+    return max(alike, key=lambda other: lasting[other], default="")
 
 
 def read_rows(pieces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Row]:

@@ -15,16 +15,18 @@ from inclusion_results import (
     LONG_RUN,
     NOT_CENTRED,
     chosen_in,
+    is_timed,
     label_of,
     main_row,
     searched_name,
+    untimed,
 )  # fmt: skip
 from page_text import emphasis, listed, percent, table
 
 Sitting = Mapping[str, Any]
 
 PLATEAU = 0.005
-"""Relative gain by longer training that is called none."""
+"""Relative gain by longer training below which there is called none."""
 
 EARLIER = "UNets and encoders drew sizes by the law alone, as an earlier version did"
 CURVES = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in ("inclusion", "exclusion")]
@@ -135,11 +137,6 @@ def is_searched(method: str) -> bool:
     return method.startswith(searched_name(""))
 
 
-def is_timed(method: str) -> bool:
-    """Whether a method was given another time than the others, which stands in its name."""
-    return method.endswith(" s")
-
-
 def searched_rows(sitting: Sitting, searched: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """Areas of the UNets of the search, from small coalitions to large."""
     found = {weights: row for method in searched for weights, row in sitting["methods"][method].items()}
@@ -228,28 +225,44 @@ def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
 
 def by_time(sitting: Sitting, method: str) -> list[dict[str, Any]]:
     """Return the figures of a method by the time it was trained for, the shortest first."""
-    names = [
-        name for name in sitting["methods"] if name == method or (name.startswith(f"{method}, ") and is_timed(name))
-    ]
+    names = [name for name in sitting["methods"] if untimed(name) == method]
     return sorted((main_row(sitting, name)[1] for name in names), key=lambda row: row["training"]["seconds"])
 
 
-def longer_text(sitting: Sitting) -> str:
-    """Say what FastSHAP gains by its longest training, if that was measured."""
+def longest_training(sitting: Sitting) -> float:
+    """Seconds of FastSHAP's longest training, 0 if none was longer than usual."""
     rows = by_time(sitting, BASE)
-    if len(rows) < 2:
+    return float(rows[-1]["training"]["seconds"]) if len(rows) > 1 else 0.0
+
+
+def longer_text(sitting: Sitting) -> str:
+    """Say how FastSHAP, and our network, gain by longer training, if that was measured."""
+    if not longest_training(sitting):
         return ""
-    usual, (before, longest) = rows[0]["training"]["seconds"], rows[-2:]
-    growth = longest["areas"][CURVES[0]][0] / before["areas"][CURVES[0]][0] - 1
-    plateau = "; where it stops is not known" if growth > PLATEAU else "; longer does not help"
-    gains = listed(
-        f"{percent(longest['over base'][f'inclusion, {evaluator}'].get('relative'))} by the {evaluator}"
-        for evaluator in EVALUATORS
-    )
-    return (
-        f"in {longest['training']['seconds']:.0f} s instead of {usual:.0f} s {BASE}'s inclusion area grows by {gains}"
-        f"{plateau}."
-    )
+    told = [f"{BASE}'s inclusion area is {growth_text(by_time(sitting, BASE))} ({' / '.join(EVALUATORS)})"]
+    last = by_time(sitting, BASE)[-1]["over shorter"]
+    gains = [last[f"inclusion, {evaluator}"]["relative"] for evaluator in EVALUATORS]
+    told += [f"the last step adds {' / '.join(map(percent, gains))}, so {plateau_text(gains[0])}"]
+    ours = by_time(sitting, EVERY)
+    told += [f"that of our network is {growth_text(ours)}"] if len(ours) > 1 else []
+    return "; ".join(told) + "."
+
+
+def growth_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Inclusion areas by each evaluator, by the time of training."""
+    parts = []
+    for row in rows:
+        areas = [row["areas"][f"inclusion, {evaluator}"][0] for evaluator in EVALUATORS]
+        parts.append(f"{' / '.join(f'{area:.3f}' for area in areas)} after {row['training']['seconds']:.0f} s")
+    return listed(parts)
+
+
+def plateau_text(gain: Sequence[float]) -> str:
+    """Say what a relative gain by the longest training, with its interval, tells of training still longer."""
+    _, low, high = gain
+    if high < PLATEAU:
+        return "longer does not help"
+    return "where it stops is not known" if low > PLATEAU else "whether longer helps is not clear"
 
 
 def area_of(row: Mapping[str, Any], name: str) -> str:

@@ -101,12 +101,12 @@ class Bootstrap:
         return [round(float(each), 5) for each in (value, low, high)]
 
 
-def describe(row: Row, *, base: Row | None, random: Row | None, best: Row | None) -> dict[str, Any]:
-    """Areas with intervals, spread over seeds, what is gained over a base, and skill.
+def describe(row: Row, *, over: Mapping[str, Row | None], random: Row | None, best: Row | None) -> dict[str, Any]:
+    """Areas with intervals, spread over seeds, what is gained over others, and skill.
 
     Args:
         row: of a method.
-        base: what it is held against, image by image.
+        over: what it is held against, image by image, by name; None is not there.
         random: orders of no skill.
         best: orders of skill 1, perhaps of fewer images.
     """
@@ -117,12 +117,13 @@ def describe(row: Row, *, base: Row | None, random: Row | None, best: Row | None
         "by seed": {name: [round(float(each), 5) for each in areas.mean(1)] for name, areas in row.areas.items()},
         "curves": {name: [round(float(each), 4) for each in curve.mean(0)] for name, curve in row.curves.items()},
     }
-    if base is not None:
-        few = min(row.images, base.images)
-        found["over base"] = {
-            name: _bootstrap(few).compare(areas[:, :few], base.areas[name][:, :few])
-            for name, areas in row.areas.items()
-        }
+    for other, against in over.items():
+        if against is not None:
+            few = min(row.images, against.images)
+            found[f"over {other}"] = {
+                name: _bootstrap(few).compare(areas[:, :few], against.areas[name][:, :few])
+                for name, areas in row.areas.items()
+            }
     if random is not None and best is not None:
         few = min(row.images, random.images, best.images)
         found["skill"] = {

@@ -54,7 +54,7 @@ def test_an_interval_knows_that_another_training_would_differ() -> None:
 
 def test_skill_is_measured_on_the_images_that_have_a_reference() -> None:
     best, random, ours = (read_row([{"inclusion": kept}], 5) for kept in ([0b11111], [0b10000] * 2, [0b11100, 0]))
-    found = describe(ours, base=random, random=random, best=best)
+    found = describe(ours, over={"base": random, "shorter": None}, random=random, best=best)
     assert found["images of skill"] == 1
     assert found["skill"]["inclusion"] == pytest.approx((0.625 - 0.125) / (1 - 0.125), abs=1e-4)
     assert found["over base"]["inclusion"]["difference"][0] == pytest.approx((0.625 + 0) / 2 - 0.125)
