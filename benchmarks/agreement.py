@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -83,13 +84,15 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         setting = resnet.prepare(arguments.data, device, work)
         print(json.dumps(setting.facts), flush=True)
-        before = [name for name in RUNS if (work / f"{name}.json").exists()]
-        for name in arguments.runs:
-            run_once(name, setting, work, smoke=arguments.smoke)
-        runs = {name: json.loads(path.read_text()) for name in RUNS if (path := work / f"{name}.json").exists()}
+        named = {name_of(run, seed): (run, seed) for run in RUNS for seed in arguments.seeds}
+        before = [name for name in named if (work / f"{name}.json").exists()]
+        for name, (run, seed) in named.items():
+            if run in arguments.runs:
+                run_once(name, RUNS[run], seed, setting, work, smoke=arguments.smoke)
+        runs = {name: json.loads(path.read_text()) for name in named if (path := work / f"{name}.json").exists()}
     started -= time_of([runs[name] for name in before])
     results = {"setting": setting.facts, "images": arguments.images, "calls": 2 * arguments.calls, "runs": runs}
-    record("agreement", results, out=arguments.out, seeds=[0], started=started, packages=["accelerate"])
+    record("agreement", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["accelerate"])
     if not arguments.no_figure:
         marked(draw(runs), smoke=arguments.smoke).savefig(arguments.figures / "agreement.png")
 
@@ -100,6 +103,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=existing_path, help="CIFAR-10: a folder of its files, or a packed npz file")
     parser.add_argument("--work", type=Path, help="folder for models and references, kept")
     parser.add_argument("--runs", nargs="+", choices=list(RUNS), default=["2 minutes", "5 minutes", "10 minutes"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of explainers; each is a run of its own")
     parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -123,10 +127,20 @@ def join(path: Path, others: Sequence[Path]) -> dict[str, Any]:
     runs = {name: row for document in documents for name, row in document["results"]["runs"].items()}
     added = [row for name, row in runs.items() if name not in last["results"]["runs"]]
     last["wall_time_s"] = round(last["wall_time_s"] + time_of(added), 2)
-    last["results"]["runs"] = {name: runs[name] for name in RUNS if name in runs}
+    last["results"]["runs"] = {name: runs[name] for run in RUNS for name in runs if is_of(name, run)}
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(last, indent=1) + "\n")
     return runs
+
+
+def name_of(run: str, seed: int) -> str:
+    """Name of a run with a seed; that of the first is its own."""
+    return run if seed == 0 else f"{run}, seed {seed}"
+
+
+def is_of(name: str, run: str) -> bool:
+    """Whether a name is that of a run, with some seed."""
+    return re.fullmatch(rf"{re.escape(run)}(, seed \d+)?", name) is not None
 
 
 def time_of(runs: Iterable[Mapping[str, Any]]) -> float:
@@ -134,12 +148,12 @@ def time_of(runs: Iterable[Mapping[str, Any]]) -> float:
     return sum(max(run.get("took", 0.0), run["seconds"]) for run in runs)
 
 
-def run_once(name: str, setting: resnet.Setting, work: Path, *, smoke: bool) -> None:
+def run_once(name: str, run: Mapping[str, Any], seed: int, setting: resnet.Setting, work: Path, *, smoke: bool) -> None:
     """Train one explainer and write what it is worth to the work folder, with the explainer itself."""
     path = work / f"{name}.json"
     if path.exists():
         return
-    began, options = time.perf_counter(), dict(RUNS[name])
+    began, options = time.perf_counter(), {**run, "seed": seed}
     seconds, output = options.pop("seconds"), options.get("output", "probability")
     budget = fw.Budget(steps=3) if smoke else fw.Budget(seconds=seconds)
     on_gpu = setting.images.x_train.device.type == "cuda"

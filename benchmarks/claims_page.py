@@ -165,8 +165,7 @@ def time_line(document: Document, speeds: Sequence[Document]) -> Line:
     single, many = uncompiled(speeds, 1), uncompiled(speeds, found["images"])
     alone = listed(f"{duration(seconds)} on {machine}" for machine, seconds in single.items())
     runs = [found["methods"][EVERY]["seconds"], *([many[where]] if where in many else [])]
-    unexplained = " (two records; why they differ was not measured)" * (len(runs) > 1)
-    together = f"{listed(map(duration, runs))} on {where}{unexplained}"
+    together = f"{listed(map(duration, runs))} on {where}{', two records' * (len(runs) > 1)}"
     rate = 1 / max(single.values(), default=runs[0] / found["images"])
     verdict = "yes" if rate >= REAL_TIME else "no"
     return (

@@ -1,8 +1,9 @@
 """What an explanation costs: all classes under nine weightings, against one forward pass of the ResNet-18 explained.
 
 Times are medians of repeated calls, in one run: the model's forward pass, `explain` of the explainer, and of a small
-student distilled from it, as they are and compiled. On a GPU also how well the student agrees with its teacher's
-references, with the trained explainer that benchmarks/agreement.py left in the work folder.
+student distilled from it, as they are and compiled: explain_speed.json, or explain_speed_gpu.json. With the trained
+explainer that benchmarks/agreement.py left in the work folder also how well the student agrees with its teacher's
+references: explain_speed_student.json.
 
     python benchmarks/explain_speed.py --data cifar10.npz --work /tmp/agreement --explainer "5 minutes"
     python benchmarks/explain_speed.py                      # times alone, untrained networks: enough on a CPU
@@ -30,6 +31,7 @@ from fwshapley.plots import COLOURS, new_figure
 from record import record
 from script import marked, run_script
 
+TIMED = ("explain_speed", "explain_speed_gpu")
 BATCHES = (1, 256)
 MANY = 1000
 DISTILLING_SECONDS = 90
@@ -39,30 +41,32 @@ def main() -> None:
     """Time, print, draw, record."""
     arguments = parse()
     if arguments.draw:
-        for path in arguments.out.glob("explain_speed*.json"):
-            name, recorded = path.stem, json.loads(path.read_text())
-            draw(recorded["results"]["times"]).savefig(arguments.figures / f"{name}.png")
+        for path in (arguments.out / f"{name}.json" for name in TIMED):
+            if path.exists():
+                times = json.loads(path.read_text())["results"]["times"]
+                draw(times).savefig(arguments.figures / f"{path.stem}.png")
         return
     started = time.perf_counter()
     device = torch.device(arguments.device)
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
-    found: dict[str, Any] = {}
+    keep = partial(record, out=arguments.out, seeds=arguments.seeds, started=started)
     if arguments.data:
-        model, teacher, student, x, found["student"] = distilled(arguments, device)
-        print(json.dumps(found["student"]), flush=True)
+        model, teacher, student, x, compared = distilled(arguments, device)
+        print(json.dumps(compared), flush=True)
+        keep("explain_speed_student", compared)
     else:
-        model, teacher, student, x = untrained(device, width=8 if arguments.smoke else 64)
+        model, teacher, student, x = untrained(device, arguments.seeds[0], width=8 if arguments.smoke else 64)
     compiled = (False, True) if device.type == "cuda" else (False,)
-    found["times"] = [
+    times = [
         row
         for quick in compiled
         for row in time_all(model, {"explainer": teacher, "student": student}, x, compiled=quick, smoke=arguments.smoke)
     ]
-    name = "explain_speed_gpu" if device.type == "cuda" else "explain_speed"
-    record(name, found, out=arguments.out, seeds=[0], started=started)
+    name = TIMED[device.type == "cuda"]
+    keep(name, {"trained": arguments.data is not None, "times": times})
     if not arguments.no_figure:
-        marked(draw(found["times"]), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
+        marked(draw(times), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 
 
 def parse() -> argparse.Namespace:
@@ -73,6 +77,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--work", type=Path, help="folder that benchmarks/agreement.py worked in")
     parser.add_argument("--explainer", default="5 minutes", help="which of its runs to distill")
+    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of networks that are not trained")
     parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -110,13 +115,15 @@ def distilled(
     return setting.model, teacher, student, setting.images.x_test[:MANY], facts
 
 
-def untrained(device: torch.device, width: int) -> tuple[nn.Module, fw.FeatureExplainer, fw.FeatureExplainer, Tensor]:
+def untrained(
+    device: torch.device, seed: int, width: int
+) -> tuple[nn.Module, fw.FeatureExplainer, fw.FeatureExplainer, Tensor]:
     """Return a model, an explainer, a student and images whose times are those of trained ones."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     x = torch.randn(MANY, 3, resnet.SIDE, resnet.SIDE, device=device)
     model = resnet.ResNet(width=width).to(device).eval().requires_grad_(requires_grad=False)
     players = fw.grid(resnet.SIDE, resnet.SIDE, patch=2)
-    teacher = fw.FeatureExplainer(model, players, surrogate=None, device=device)
+    teacher = fw.FeatureExplainer(model, players, surrogate=None, seed=seed, device=device)
     teacher.fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, masks=2, progress=False)
     student = teacher.distill(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, progress=False)
     return model, teacher, student, x
@@ -183,7 +190,8 @@ def draw(rows: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - matplotlib's Figu
     figure = new_figure(width=6, height=3)
     axes = figure.subplots()
     shown = [row for row in rows if row["forward_s"]]
-    labels = [f"batch {row['batch']}{', compiled' * row['compiled']}" for row in shown]
+    compiled = "\ncompiled"
+    labels = [f"batch {row['batch']}{compiled * row['compiled']}" for row in shown]
     for offset, (name, colour) in enumerate(zip(("explainer", "student"), COLOURS, strict=False)):
         places = [place + 0.35 * offset for place in range(len(shown))]
         axes.bar(places, [row[f"{name}_ratio"] for row in shown], width=0.33, color=colour, label=name)
@@ -191,7 +199,7 @@ def draw(rows: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - matplotlib's Figu
     axes.set_xticks([place + 0.175 for place in range(len(shown))], labels)
     axes.set_ylabel("time over one forward pass")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
     return figure
 
 

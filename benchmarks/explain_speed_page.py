@@ -10,9 +10,11 @@ from provenance import provenance
 
 PAGE = """## What an explanation costs
 
-All classes under nine weightings, over one forward pass of the ResNet-18 that is explained:
+All classes under nine weightings, over one forward pass of the ResNet-18 that is explained{untrained}:
 
 {speed}
+
+{figures}
 
 {student}
 
@@ -23,12 +25,18 @@ TEXT = """An explanation of all classes
 under nine weightings takes {ratio} times as long as one forward pass of the ResNet-18 explained, on {where}."""
 
 
-def explain_speed_section(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Return the section, from what was recorded on each machine."""
+def explain_speed_section(documents: Sequence[Mapping[str, Any]], student: Mapping[str, Any]) -> str:
+    """Return the section, from what was recorded on each machine, and of a student."""
+    trained = any(document["results"].get("trained", False) for document in documents)
     return PAGE.format(
+        untrained="" if trained else " (none of them trained, which changes no operation)",
         speed=speed_table(documents),
-        student=student_text(documents),
-        provenance="\n\n".join(map(provenance, documents)),
+        figures="\n\n".join(
+            f"![Time over one forward pass, on {hardware(each['machine'])}](figures/{each['benchmark']}.png)"
+            for each in documents
+        ),
+        student=student_text(student["results"]),
+        provenance="\n\n".join(map(provenance, (*documents, student))),
     )
 
 
@@ -57,9 +65,8 @@ def with_ratio(seconds: float, ratio: float | None) -> str:
     return f"{1e3 * seconds:.2f} ms" if ratio is None else f"{1e3 * seconds:.2f} ms ({ratio:.2f})"
 
 
-def student_text(documents: Sequence[Mapping[str, Any]]) -> str:
+def student_text(student: Mapping[str, Any]) -> str:
     """How the student agrees with the references, beside its teacher."""
-    student = next(each["results"]["student"] for each in documents if "student" in each["results"])
     rows = [
         [name, f"{found['teacher']:.3f}", f"{found['student']:.3f}"]
         for name, found in sorted(student["pearson"].items(), key=lambda item: emphasis(item[0]))
@@ -67,7 +74,7 @@ def student_text(documents: Sequence[Mapping[str, Any]]) -> str:
     ]
     sizes = student["parameters"]
     return (
-        f"The student ({sizes['student'] / 1e6:.1f} of {sizes['teacher'] / 1e6:.1f} million parameters) was distilled "
+        f"A student ({sizes['student'] / 1e6:.1f} of {sizes['teacher'] / 1e6:.1f} million parameters) was distilled "
         f"in {student['seconds']} s from the explainer of {student['explainer']}. Correlation with the references:\n\n"
         + table(["weighting", "explainer", "student"], rows)
     )

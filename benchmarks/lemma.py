@@ -42,7 +42,6 @@ RATIO_PLAYERS = (16, 64, 256)
 ENUMERATED_PLAYERS = tuple(range(5, 13))
 LEVEL_PLAYERS = 10
 N_GAMES = 128
-SEED = 0
 
 # Okabe and Ito's palette, and a marker each, tell the lines apart in any colour vision and in print.
 STYLES = {
@@ -62,17 +61,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for lemma.json")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the games, which are pooled")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")
     arguments = parser.parse_args()
     started = time.perf_counter()
-    n_games, enumerated = (4, (5, 6)) if arguments.smoke else (N_GAMES, ENUMERATED_PLAYERS)
+    count, enumerated = (4, (5, 6)) if arguments.smoke else (N_GAMES, ENUMERATED_PLAYERS)
     level_players = 5 if arguments.smoke else LEVEL_PLAYERS
 
     every = (*FEASIBLE_SET, *OFF_THE_SET)
     results = {
         "lemma": [lemma_row(weights, n) for weights in FEASIBLE_SET for n in LEMMA_PLAYERS],
         "solution": [
-            solution_row(kind, weights, n, n_games) for kind in GAMES for weights in every for n in enumerated
+            solution_row(kind, weights, draw_games(kind, n, count, arguments.seeds))
+            for kind in GAMES
+            for weights in every
+            for n in enumerated
         ],
         "expected_on_random_games": [
             label(weights, n) | {"relative_error": expected_error(weights, n)}
@@ -85,7 +88,9 @@ def main() -> None:
             for n in RATIO_PLAYERS
         ],
         "level_and_pairs": [
-            level_row(kind, weights, level_players, n_games) for kind in GAMES for weights in FEASIBLE_SET
+            level_row(kind, weights, draw_games(kind, level_players, count, arguments.seeds))
+            for kind in GAMES
+            for weights in FEASIBLE_SET
         ],
         "error_per_loss": [loss_row(weights, n) for weights in every for n in (10, *LEMMA_PLAYERS)],
     }
@@ -94,7 +99,8 @@ def main() -> None:
     set_style()
     draw_lemma(arguments.figures / "lemma.png")
     draw_kernel_error(results, arguments.figures / "kernel_error.png")
-    print("wrote", record("lemma", results, out=arguments.out, seeds=[SEED], started=started, packages=["matplotlib"]))
+    seeds = arguments.seeds
+    print("wrote", record("lemma", results, out=arguments.out, seeds=seeds, started=started, packages=["matplotlib"]))
 
 
 def label(weights: Beta, n: int) -> ROW:
@@ -116,29 +122,34 @@ def lemma_row(weights: Beta, n: int) -> ROW:
     }
 
 
-def random_games(n: int, count: int) -> Game:
+def random_games(n: int, count: int, seed: int) -> Game:
     """Independent standard normal worth of every coalition."""
-    return Random(n, outputs=count, seed=SEED)
+    return Random(n, outputs=count, seed=seed)
 
 
-def smooth_games(n: int, count: int) -> Game:
+def smooth_games(n: int, count: int, seed: int) -> Game:
     """Logistic models on masked inputs: v(S) = sigmoid(sum of a over S + b), a ~ N(0, 9/n), b ~ N(0, 1)."""
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(seed)
     slopes = 3 / n**0.5 * torch.randn(n, count, generator=generator, dtype=torch.float64)
     intercepts = torch.randn(count, generator=generator, dtype=torch.float64)
     return FunctionGame(lambda coalitions: (coalitions.double() @ slopes + intercepts).sigmoid(), n)
 
 
-GAMES: dict[str, Callable[[int, int], Game]] = {"random": random_games, "smooth": smooth_games}
+GAMES: dict[str, Callable[[int, int, int], Game]] = {"random": random_games, "smooth": smooth_games}
 
 
-def solution_row(kind: str, weights: Beta, n: int, n_games: int) -> ROW:
+def draw_games(kind: str, n: int, count: int, seeds: Sequence[int]) -> Game:
+    """Return the games of all seeds as one of many outputs."""
+    games = [GAMES[kind](n, count, seed) for seed in seeds]
+    return FunctionGame(lambda coalitions: torch.cat([torch.as_tensor(game(coalitions)) for game in games], 1), n)
+
+
+def solution_row(kind: str, weights: Beta, game: Game) -> ROW:
     """Error of the least-squares solutions at the right level, relative to the spread of the true values."""
-    game = GAMES[kind](n, n_games)
     values = exact_values(game, weights, progress=False)
     paper = exact_wls_values(game, weights, kernel="paper", progress=False)
     exact = exact_wls_values(game, weights, kernel="exact", progress=False)
-    return {"games": kind, **label(weights, n)} | {
+    return {"games": kind, **label(weights, game.n_players)} | {
         "relative_error": relative_error(paper, values),
         "relative_error_of_exact_kernel": relative_error(exact, values),
     }
@@ -163,12 +174,12 @@ def kernel_ratio(weights: Beta, n: int) -> Float64[Tensor, " n-1"]:
     return (log_paper - (log_paper + scale).logsumexp(0) - log_exact).exp()
 
 
-def level_row(kind: str, weights: Beta, n: int, n_games: int) -> ROW:
+def level_row(kind: str, weights: Beta, game: Game) -> ROW:
     """What goes wrong at the level without the right constraint, and in the values with plain pairs.
 
     Sums are in units of the root mean square of sum(phi); pairs as `relative_error`.
     """
-    game = GAMES[kind](n, n_games)
+    n = game.n_players
     mirrored = Beta(alpha=weights.beta, beta=weights.alpha)
     values, other = exact_values(game, [weights, mirrored], progress=False)
     with_pairs = (values + other) / 2

@@ -18,6 +18,7 @@ from agreement_page import agreement_section, agreement_text
 from claims_page import claim_rows, claims_summary
 from core_page import core_section, core_text, lemma_section
 from enumeration_page import enumeration_section, enumeration_text
+from explain_speed import TIMED
 from explain_speed_page import explain_speed_section, explain_speed_text
 from fwshapley.files import written_whole
 from inclusion_page import inclusion_section, inclusion_text
@@ -96,7 +97,7 @@ def recorded(*names: str) -> bool:
 
 def claims() -> tuple[list[str], list[list[str]]]:
     """Return the claims of the paper, with what was recorded of each."""
-    names = ("inclusion", "table1", "table2", "noisy_labels", "lemma", "explain_speed", "explain_speed_gpu")
+    names = ("inclusion", "table1", "table2", "noisy_labels", "lemma", *TIMED)
     return claim_rows({name: load(name) for name in names if recorded(name)})
 
 
@@ -119,7 +120,7 @@ def readme_section() -> str:
 
 def results_page() -> str:
     """All of docs/results.md."""
-    speeds = load_all("explain_speed*")
+    speeds = [load(name) for name in TIMED if recorded(name)]
     noisy, times = (load(name) if recorded(name) else None for name in ("noisy_labels", "table2"))
     head = RESULTS_HEAD.format(
         recompressed=recompressed_text(load_all("*")),
@@ -131,7 +132,7 @@ def results_page() -> str:
         agreement_section(load("agreement")),
         inclusion_section(load("inclusion"), load("table1"), speeds) if recorded("inclusion", "table1") else "",
         enumeration_section(load("enumeration")),
-        explain_speed_section(speeds),
+        explain_speed_section(speeds, load("explain_speed_student")),
         peers_section(load("peers")),
         refinement_section(load("refinement")),
         label_noise_section(load("label_noise")),

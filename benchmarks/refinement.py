@@ -88,10 +88,11 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--smoke", action="store_true", help="some seconds, and nothing learnt")
     arguments = parser.parse_args()
     smoke = arguments.smoke
-    arguments.seeds = SEEDS[:1] if smoke else SEEDS
+    arguments.seeds = arguments.seeds[:1] if smoke else arguments.seeds
     arguments.inputs = 1 if smoke else INPUTS
     arguments.calls = (40, 64) if smoke else CALLS
     arguments.more_calls = (256,) if smoke else MORE_CALLS

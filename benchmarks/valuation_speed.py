@@ -54,8 +54,8 @@ def main() -> None:
         results = json.loads((arguments.out / f"{name}.json").read_text())["results"]
         draw(results["growth"]).savefig(arguments.figures / f"{name}.png")
         return
-    results = on_gpu() if arguments.device == "cuda" else on_cpu(arguments)
-    record(name, results, out=arguments.out, seeds=[0], started=started, packages=["joblib"])
+    results = on_gpu(arguments.seeds[0]) if arguments.device == "cuda" else on_cpu(arguments)
+    record(name, results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["joblib"])
     if "growth" in results and not arguments.no_figure:
         marked(draw(results["growth"]), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 
@@ -65,6 +65,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pydvl", type=Path, help="Python of an environment with pyDVL and scikit-learn")
     parser.add_argument("--device", type=existing_device, choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of the points")
     parser.add_argument("--one", help="one measurement, as JSON; what this script calls itself with")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -81,7 +82,7 @@ def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
 
     def ask(python: Path | str = sys.executable, repeats: int = 1, **task: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
         task = {name: value // shrink if name in ("n", "m") else value for name, value in task.items()}
-        task["m"] = max(task["m"], 2)
+        task |= {"m": max(task["m"], 2), "seed": arguments.seeds[0]}
         here = arguments.smoke and task["method"] in tried  # a process of its own would mostly load torch
         tried.add(task["method"])
         runs = [measure(task) if here else run_alone(python, task) for _ in range(repeats)]
@@ -121,13 +122,13 @@ def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"compared": compared, "large": large, "growth": growth, "tolerance": cut}
 
 
-def on_gpu() -> dict[str, Any]:
+def on_gpu(seed: int) -> dict[str, Any]:
     """SVHN's size, several times; the first is a warm-up."""
     import torch  # noqa: PLC0415 - as in `measure`
 
     import fwshapley as fw  # noqa: PLC0415 - as in `measure`
 
-    x, y, x_reference, y_reference = points(73_257, 26_032, 512)
+    x, y, x_reference, y_reference = points(73_257, 26_032, 512, seed)
     rows = []
     for weights in (fw.Shapley(), fw.Shapley(), fw.Shapley(), fw.Beta(alpha=4, beta=1)):
         torch.cuda.reset_peak_memory_stats()
@@ -175,7 +176,7 @@ def megabytes_of(process: int) -> float:
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:
     """Seconds and peak memory of one method; each imports what it needs, so that memory is its own."""
-    data = points(task["n"], task["m"], task["d"])
+    data = points(task["n"], task["m"], task["d"], task["seed"])
     run = {"product": multiply, "fwshapley": value, "pydvl": value_by_pydvl}[task["method"]](task, *data)
     before = time.perf_counter()
     total = run()
@@ -185,10 +186,10 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def points(
-    n: int, m: int, d: int
+    n: int, m: int, d: int, seed: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
     """Draw points around class centres, which have half a deviation in each column: n to value, m for reference."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seed)
     centres = generator.standard_normal((CLASSES, d), dtype=np.float32) / 2
     y = generator.integers(0, CLASSES, n + m)
     x = generator.standard_normal((n + m, d), dtype=np.float32)

@@ -30,6 +30,13 @@ def test_smoke_run_records_results_and_how_they_came_about(script: Path, tmp_pat
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_seeds_are_an_option_and_recorded(script: Path) -> None:
+    text = script.read_text(encoding="utf-8")
+    assert '"--seeds"' in text
+    assert "seeds=[" not in text, "what is recorded must be what was asked for"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_recorded_results_are_of_a_full_run(script: Path) -> None:
     path = BENCHMARKS / "results" / f"{script.stem}.json"
     document = json.loads(path.read_text(encoding="utf-8"))

@@ -124,8 +124,8 @@ def _tell_agreement(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> No
 
 
 def _read_records(folder: Path, name: str, since: float = 0.0) -> dict[str, dict[str, Any]]:
-    """Return what a folder has of a benchmark, on a CPU and on a GPU, if it was written since some time."""
-    files = [folder / f"{name}{ending}.json" for ending in ("", "_gpu")]
+    """Return what a folder has of a benchmark, however many records it writes, if it was written since some time."""
+    files = [folder / f"{name}.json", *sorted(folder.glob(f"{name}_*.json"))]
     return {
         file.stem: json.loads(file.read_text(encoding="utf-8"))
         for file in files
