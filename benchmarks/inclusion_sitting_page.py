@@ -262,7 +262,9 @@ def plateau_text(gain: Sequence[float]) -> str:
     _, low, high = gain
     if high < PLATEAU:
         return "longer does not help"
-    return "where it stops is not known" if low > PLATEAU else "whether longer helps is not clear"
+    return (
+        "longer still helps and where it stops is not known" if low > PLATEAU else "whether longer helps is not clear"
+    )
 
 
 def area_of(row: Mapping[str, Any], name: str) -> str:

@@ -183,7 +183,7 @@ def test_speed_is_told_with_learning_and_without() -> None:
 @pytest.mark.parametrize(
     ("gain", "told"),
     [
-        ((0.05, 0.04, 0.06), "where it stops is not known"),
+        ((0.05, 0.04, 0.06), "longer still helps and where it stops is not known"),
         ((0.001, -0.002, 0.004), "longer does not help"),
         ((0.004, -0.002, 0.01), "whether longer helps is not clear"),
     ],
