@@ -35,9 +35,10 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "benchmarks" / "sheep.py").write_text(SCRIPT)
     (tmp_path / "benchmarks" / "goats.py").write_text(SCRIPT.replace("sheep", "goats"))
     (tmp_path / "benchmarks" / "helper.py").write_text('"""Helps."""\n')
-    recorded = DOCUMENT | {"machine": CPU, "results": {"sheep": 100, "wolves": [1, 2]}}
+    recorded = DOCUMENT | {"benchmark": "sheep", "machine": CPU, "results": {"sheep": 100, "wolves": [1, 2]}}
     (tmp_path / "benchmarks" / "results" / "sheep.json").write_text(json.dumps(recorded))
-    gpu = recorded | {"machine": CPU | {"gpu": "NVIDIA H200"}}
+    gpu = recorded | {"benchmark": "sheep_gpu", "machine": CPU | {"gpu": "NVIDIA H200"}}
+    (tmp_path / "benchmarks" / "results" / "sheep_notes.json").write_text('{"of": "no benchmark"}')
     (tmp_path / "benchmarks" / "results" / "sheep_gpu.json").write_text(json.dumps(gpu))
     monkeypatch.chdir(tmp_path / "benchmarks")
     return tmp_path
@@ -194,7 +195,8 @@ def test_a_script_that_is_killed_is_told_apart(checkout: Path) -> None:
 COUNTING = """
 from pathlib import Path
 out = Path(sys.argv[sys.argv.index("--out") + 1])
-(out / "sheep.json").write_text('{"results": {"sheep": 100.5, "wolves": [1, 1]}}')
+found = '{"benchmark": "sheep", "results": {"sheep": 100.5, "wolves": [1, 1]}}'
+(out / "sheep.json").write_text(found)
 """
 
 
@@ -220,6 +222,14 @@ def test_figures_compare_at_the_same_place_only() -> None:
         "none of the 4 recorded figures was measured again"
     )
     assert compare_figures({"c": -1e-3}, recorded).endswith("is 100 %, -0.001 at c, recorded 0")
+
+
+def test_times_are_figures_but_not_what_all_of_it_took() -> None:
+    recorded = {"seconds": 60, "rows": [{"seed": 0, "seconds": 2.0}]}
+    assert compare_figures({"seconds": 90, "rows": [{"seed": 1, "seconds": 3.0}]}, recorded) == (
+        "1 of 1 recorded figures were measured again: 0 within 1 %; "
+        "the largest relative difference is 33.3 %, 3 at rows.1 of 1.seconds, recorded 2"
+    )
 
 
 @pytest.mark.parametrize(

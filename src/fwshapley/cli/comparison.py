@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-ABOUT = ("commands", "codes", "dates", "machines", "made", "seconds", "seeds", "settings")
+ABOUT = ("commands", "codes", "dates", "machines", "made", "seed", "seeds", "settings")
 """What results say of how they came about, which is no figure."""
+
+ABOUT_ALL = (*ABOUT, "seconds")
+"""What they say of all of it; deeper down, seconds are figures of what was timed."""
 
 FINGERPRINT = re.compile("[0-9a-f]{8}")
 """Of models that were trained anew, for which their place stands: they come out otherwise every time."""
@@ -47,10 +50,11 @@ def figures(tree: object, place: str = "") -> Iterator[tuple[str, float]]:
         return
     branches: Mapping[Any, Any] = {}
     if isinstance(tree, Mapping):
+        about = ABOUT if place else ABOUT_ALL
         branches = {
             f"run {number}" if FINGERPRINT.fullmatch(str(name)) else name: branch
             for number, (name, branch) in enumerate(tree.items(), 1)
-            if name not in ABOUT
+            if name not in about
         }
     elif isinstance(tree, list):
         branches = {f"{number} of {len(tree)}": each for number, each in enumerate(tree, 1)}

@@ -124,13 +124,11 @@ def _tell_agreement(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> No
 
 
 def _read_records(folder: Path, name: str, since: float = 0.0) -> dict[str, dict[str, Any]]:
-    """Return what a folder has of a benchmark, however many records it writes, if it was written since some time."""
+    """Return what a folder has of a benchmark, NAME.json and NAME_*.json, if it was written since some time."""
     files = [folder / f"{name}.json", *sorted(folder.glob(f"{name}_*.json"))]
-    return {
-        file.stem: json.loads(file.read_text(encoding="utf-8"))
-        for file in files
-        if file.is_file() and file.stat().st_mtime >= since
-    }
+    written = [file for file in files if file.is_file() and file.stat().st_mtime >= since]
+    documents = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in written}
+    return {stem: document for stem, document in documents.items() if document.get("benchmark") == stem}
 
 
 def _choose_folders(script: Path, options: Sequence[str]) -> dict[str, Path]:
