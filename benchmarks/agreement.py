@@ -15,6 +15,7 @@ another work folder, so with a ResNet-18 and references made anew, are added by 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import re
@@ -67,6 +68,8 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
     "5 minutes": {"seconds": 300},
     "10 minutes": {"seconds": 600},
 }
+ITS_SEED = re.compile(r", seed (\d+)$")
+"""End of the name of a run with another seed than the first."""
 
 
 def main() -> None:
@@ -84,15 +87,13 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         setting = resnet.prepare(arguments.data, device, work)
         print(json.dumps(setting.facts), flush=True)
-        named = {name_of(run, seed): (run, seed) for run in RUNS for seed in arguments.seeds}
-        before = [name for name in named if (work / f"{name}.json").exists()]
-        for name, (run, seed) in named.items():
-            if run in arguments.runs:
-                run_once(name, RUNS[run], seed, setting, work, smoke=arguments.smoke)
-        runs = {name: json.loads(path.read_text()) for name in named if (path := work / f"{name}.json").exists()}
-    started -= time_of([runs[name] for name in before])
+        before = runs_in(work)
+        for run, seed in itertools.product(arguments.runs, arguments.seeds):
+            run_once(run, seed, setting, work, smoke=arguments.smoke)
+        runs = runs_in(work)
+    started -= time_of(before.values())
     results = {"setting": setting.facts, "images": arguments.images, "calls": 2 * arguments.calls, "runs": runs}
-    record("agreement", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["accelerate"])
+    record("agreement", results, out=arguments.out, seeds=seeds_of(runs), started=started, packages=["accelerate"])
     if not arguments.no_figure:
         marked(draw(runs), smoke=arguments.smoke).savefig(arguments.figures / "agreement.png")
 
@@ -121,26 +122,54 @@ def parse() -> argparse.Namespace:
 
 
 def join(path: Path, others: Sequence[Path]) -> dict[str, Any]:
-    """Add runs that other files recorded to a record, which counts their time, too; return all runs."""
+    """Add runs that other files recorded, if any, to a record, which counts their time, too; return all runs."""
+    if not path.exists():
+        raise SystemExit(f"there is no {path}: give the folder of the record as --out")
     documents = [json.loads(each.read_text()) for each in (path, *others)]
     last = documents[-1]
+    if not others:
+        return dict(last["results"]["runs"])
     runs = {name: row for document in documents for name, row in document["results"]["runs"].items()}
     added = [row for name, row in runs.items() if name not in last["results"]["runs"]]
     last["wall_time_s"] = round(last["wall_time_s"] + time_of(added), 2)
-    last["results"]["runs"] = {name: runs[name] for run in RUNS for name in runs if is_of(name, run)}
+    last["results"]["runs"] = in_order(runs)
+    last["seeds"] = seeds_of(runs)
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(last, indent=1) + "\n")
     return runs
 
 
 def name_of(run: str, seed: int) -> str:
-    """Name of a run with a seed; that of the first is its own."""
+    """Name of a run with a seed; with the first, it is the run's own."""
     return run if seed == 0 else f"{run}, seed {seed}"
 
 
-def is_of(name: str, run: str) -> bool:
-    """Whether a name is that of a run, with some seed."""
-    return re.fullmatch(rf"{re.escape(run)}(, seed \d+)?", name) is not None
+def seed_of(name: str) -> int:
+    """Seed of a run by its name."""
+    found = ITS_SEED.search(name)
+    return int(found.group(1)) if found else 0
+
+
+def seeds_of(names: Iterable[str]) -> list[int]:
+    """All seeds of runs by their names."""
+    return sorted({seed_of(name) for name in names})
+
+
+def runs_in(work: Path) -> dict[str, Any]:
+    """Return the runs that a work folder keeps, of all seeds."""
+    kept = {path.stem: path for path in work.glob("*.json") if ITS_SEED.sub("", path.stem) in RUNS}
+    return in_order({name: json.loads(path.read_text()) for name, path in kept.items()})
+
+
+def in_order(runs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return runs as they are listed above, those of no known name last."""
+    known = list(RUNS)
+
+    def place(name: str) -> tuple[int, int]:
+        run = ITS_SEED.sub("", name)
+        return known.index(run) if run in known else len(known), seed_of(name)
+
+    return {name: runs[name] for name in sorted(runs, key=place)}
 
 
 def time_of(runs: Iterable[Mapping[str, Any]]) -> float:
@@ -148,12 +177,13 @@ def time_of(runs: Iterable[Mapping[str, Any]]) -> float:
     return sum(max(run.get("took", 0.0), run["seconds"]) for run in runs)
 
 
-def run_once(name: str, run: Mapping[str, Any], seed: int, setting: resnet.Setting, work: Path, *, smoke: bool) -> None:
+def run_once(run: str, seed: int, setting: resnet.Setting, work: Path, *, smoke: bool) -> None:
     """Train one explainer and write what it is worth to the work folder, with the explainer itself."""
+    name = name_of(run, seed)
     path = work / f"{name}.json"
     if path.exists():
         return
-    began, options = time.perf_counter(), {**run, "seed": seed}
+    began, options = time.perf_counter(), {**RUNS[run], "seed": seed}
     seconds, output = options.pop("seconds"), options.get("output", "probability")
     budget = fw.Budget(steps=3) if smoke else fw.Budget(seconds=seconds)
     on_gpu = setting.images.x_train.device.type == "cuda"
@@ -310,7 +340,7 @@ def draw(runs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure,
     if whole:
         ceiling = [whole[0]["agreement"][name]["ceiling"] for name in names]
         axes.plot(names, ceiling, color="grey", linestyle="--", label="ceiling of the references")
-    for (run, row), colour in zip(runs.items(), COLOURS, strict=False):
+    for (run, row), colour in zip(runs.items(), itertools.cycle(COLOURS), strict=False):
         known = [name for name in names if is_known(row, name)]
         axes.plot(known, [row["agreement"][name]["pearson"] for name in known], "o-", color=colour, label=run)
     axes.set_ylim(0, 1)

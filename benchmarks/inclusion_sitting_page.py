@@ -21,7 +21,7 @@ from inclusion_results import (
     searched_name,
     untimed,
 )  # fmt: skip
-from page_text import emphasis, listed, percent, table
+from page_text import emphasis, listed, percent, rounded, table
 
 Sitting = Mapping[str, Any]
 
@@ -270,7 +270,7 @@ def plateau_text(gain: Sequence[float]) -> str:
 def area_of(row: Mapping[str, Any], name: str) -> str:
     """Area of a curve, and skill where it is known."""
     known = row.get("skill", {}).get(name)
-    return f"{row['areas'][name][0]:.3f}" + (f" ({known:.2f})" if known is not None else "")
+    return f"{row['areas'][name][0]:.3f}" + (f" ({rounded(known, 2)})" if known is not None else "")
 
 
 def short(name: str) -> str:

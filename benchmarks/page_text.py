@@ -18,6 +18,11 @@ def listed(parts: Iterable[str]) -> str:
     return f"{', '.join(firsts)} and {last}" if firsts else last
 
 
+def rounded(value: float, digits: int) -> str:
+    """Return a figure that is never -0."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
 def spread(pair: Sequence[float], digits: int = 3) -> str:
     """Mean and standard deviation."""
     return f"{pair[0]:.{digits}f} ± {pair[1]:.{digits}f}"
