@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from inclusion_longer import longer_text, longest_training
 from inclusion_results import (
     BASE,
     CHOSEN,
@@ -15,20 +16,14 @@ from inclusion_results import (
     KERNEL_SHAP,
     NOT_CENTRED,
     STYLES,
+    Sitting,
     chosen_in,
     first_sitting,
     is_timed,
     main_row,
     searched_name,
 )  # fmt: skip
-from inclusion_sitting_page import (
-    EARLIER,
-    Sitting,
-    is_of_earlier_objective,
-    longer_text,
-    longest_training,
-    sitting_text,
-)
+from inclusion_sitting_page import EARLIER, is_of_earlier_objective, sitting_text
 from page_text import listed, percent, table
 from provenance import calls_text, provenance
 from resnet import DATASETS, Name
@@ -68,6 +63,8 @@ after a gain are 95 % intervals of a bootstrap over images, which stay paired, a
 trainings differ, and one nothing. Seeds are of explainers; model and surrogates were trained once for each table.
 
 {sittings}
+{trainings}
+
 ![Inclusion and exclusion curves](figures/inclusion.png)
 
 **The claim.** The paper says that its method has {claim:.0%} more inclusion area than FastSHAP, on average. Its method
@@ -128,12 +125,13 @@ def inclusion_section(
     """Return a section of the results page."""
     found = document["results"]
     sittings = [
-        sitting_text(DATASETS[name].title, sitting, again=number > 0)
+        sitting_text(DATASETS[name].title, sitting, number)
         for name, several in found["datasets"].items()
-        for number, sitting in enumerate(several.values())
+        for number, sitting in enumerate(several.values(), 1)
     ]
     every = [sitting for several in found["datasets"].values() for sitting in several.values()]
     rows = [row for sitting in every for several in sitting["methods"].values() for row in several.values()]
+    named = found["datasets"].items()
     missing, calls = preliminary_text(found["datasets"]), max(sitting["calls"] for sitting in every)
     return PAGE.format(
         summary=summary_text(found["datasets"]),
@@ -141,6 +139,7 @@ def inclusion_section(
         skill=SKILL.format(calls=calls) if calls else "",
         images=max(row["images"] for row in rows),
         sittings="\n".join(sittings),
+        trainings="\n\n".join(trainings_text(DATASETS[name].title, several.values()) for name, several in named),
         claim=CLAIM,
         claims=table(*gain_rows(found["datasets"])),
         judged=JUDGED[papers_method(found["datasets"])],
@@ -186,8 +185,8 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
 def longest_text(named: tuple[Name, Mapping[str, Sitting]]) -> str:
     """Say what longer training gains on a data set, in the sitting where it was the longest."""
     name, sittings = named
-    sitting = max(sittings.values(), key=longest_training)
-    anew = "" if sitting is first_sitting(sittings) else ", with models trained anew"
+    number, sitting = max(enumerate(sittings.values(), 1), key=lambda item: longest_training(item[1]))
+    anew = f" (sitting {number}, with models trained anew)" if number > 1 else ""
     text = longer_text(sitting)
     return f"Trained for longer on {DATASETS[name].title}{anew}, {text} " if text else ""
 
@@ -233,6 +232,20 @@ def preliminary_text(datasets: Datasets) -> str:
         missing += [f"{seeds} of {WANTED_SEEDS} seeds on {title}"] if seeds < WANTED_SEEDS else []
         missing += [f"{EARLIER} on {title}"] * is_of_earlier_objective(first_sitting(sittings))
     return f"**Preliminary:** {'; '.join(missing)}." if missing else ""
+
+
+def trainings_text(title: str, sittings: Iterable[Sitting]) -> str:
+    """Say how far trainings from scratch lie apart where models were trained anew, too."""
+    parts = []
+    for method in (EVERY, BASE):
+        rows = [main_row(sitting, method)[1] for sitting in sittings if method in sitting["methods"]]
+        areas = [[area for row in rows for area in row["by seed"][f"inclusion, {each}"]] for each in EVALUATORS]
+        told = " / ".join(f"{statistics.fmean(each):.3f} ± {statistics.stdev(each):.3f}" for each in areas)
+        parts.append(f'{told} for "{method}" ({len(areas[0])} trainings, {len(rows)} sittings)')
+    return (
+        f"{title}, all trainings in all sittings, each sitting with models of its own: inclusion area, mean and "
+        f"standard deviation ({' / '.join(EVALUATORS)}), {listed(parts)}."
+    )
 
 
 def seeds_of(sittings: Mapping[str, Sitting], method: str) -> int:
@@ -365,7 +378,7 @@ def timing_summary(document: Mapping[str, Any]) -> str:
 
 
 def reconciled_text(document: Mapping[str, Any], speeds: Sequence[Mapping[str, Any]]) -> str:
-    """Say where another section has other times for the same machine and number of images, and why they vary."""
+    """Say where another section has other times for the same machine and number of images."""
     found, machine = document["results"], document["machine"]["gpu"]
     other = next((each for each in speeds if machine and each["machine"]["gpu"] == machine), None)
     if other is None:
@@ -374,9 +387,8 @@ def reconciled_text(document: Mapping[str, Any], speeds: Sequence[Mapping[str, A
     told = listed(f"{1e3 * row['explainer_s']:.1f} ms{' compiled' * row['compiled']}" for row in times)
     return (
         f"[What an explanation costs](#what-an-explanation-costs) has {told} for as many images and weightings on the "
-        f"same GPU, where this table has {1e3 * found['methods'][EVERY]['seconds']:.1f} ms. Where nothing is compiled, "
-        "a GPU waits for operations to be launched, which varies from process to process: compare times within a "
-        "table, not across."
+        f"same GPU, where this table, with nothing compiled, has {1e3 * found['methods'][EVERY]['seconds']:.1f} ms. "
+        "Those are two processes: compare times within a table, not across."
     )
 
 

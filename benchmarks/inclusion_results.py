@@ -14,6 +14,7 @@ from fwshapley.plots import COLOURS, new_figure
 from paired import Kept, Row, describe, read_row
 
 EVALUATORS = ("second surrogate", "zero-masked model")
+CURVES = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in ("inclusion", "exclusion")]
 EVERY, BASE, KERNEL_SHAP, LONG_RUN = "every weighting", "FastSHAP", "KernelSHAP", "long run"
 CHOSEN, NOT_CENTRED = "UNet, chosen", "UNet, chosen, not centred"
 MADE_UP = "made-up images"
@@ -34,8 +35,12 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 }
 """How the curve of each method is drawn: solid if it learns."""
 
-ITS_TIME = re.compile(r", [\d.]+ s$")
+ITS_TIME = re.compile(r", ([\d.]+) s$")
 """End of the name of a method that was given another time than the others."""
+
+Sitting = Mapping[str, Any]
+"""What was found on one data set with models trained once."""
+
 
 MADE: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "seeds": lambda piece: piece["seed"],
@@ -75,10 +80,10 @@ def gather(folder: Path, earlier: Mapping[str, Any]) -> dict[str, Any]:
     for name, sitting in sorted({(piece["dataset"], piece["sitting"]) for piece in pieces}):
         of_sitting = [piece for piece in pieces if (piece["dataset"], piece["sitting"]) == (name, sitting)]
         before, now = found.setdefault(name, {}).get(sitting), sum_up(of_sitting)
-        lost = before["methods"].keys() - now["methods"].keys() if before else set()
+        lost = lost_methods(before, now) if before else []
         if lost:
             raise SystemExit(
-                f"{folder} lacks pieces of sitting {sitting} on {name} that were recorded, such as {min(lost)}: put "
+                f"{folder} lacks pieces of sitting {sitting} on {name} that were recorded, such as {lost[0]}: put "
                 "them there, or give another --out"
             )
         found[name][sitting] = now
@@ -86,6 +91,23 @@ def gather(folder: Path, earlier: Mapping[str, Any]) -> dict[str, Any]:
     made = [sitting["made"] for sittings in ordered.values() for sitting in sittings.values()]
     several = {key: sorted({each for one in made for each in one[key]}) for key in MADE}
     return {"datasets": ordered, "seconds": round(sum(one["seconds"] for one in made), 1), **several}
+
+
+def lost_methods(before: Sitting, now: Sitting) -> list[str]:
+    """Return the methods of which less is known now than before: no weighting, fewer seeds, or fewer images."""
+
+    def extent(sitting: Sitting, method: str) -> dict[str, tuple[int, int]]:
+        rows = sitting["methods"].get(method, {})
+        return {weights: (len(row["by seed"][CURVES[0]]), row["images"]) for weights, row in rows.items()}
+
+    def is_lost(method: str) -> bool:
+        found = extent(now, method)
+        return method not in now["methods"] or any(
+            seeds > found.get(weights, (0, 0))[0] or images > found.get(weights, (0, 0))[1]
+            for weights, (seeds, images) in extent(before, method).items()
+        )
+
+    return sorted(filter(is_lost, before["methods"]))
 
 
 def _fullest_first(named: tuple[str, Mapping[str, Any]]) -> int:
@@ -108,15 +130,16 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     choice = by_method.get("choice")
     searched = [piece for piece in pieces if "searched" in piece]
     shown = {"Shapley", choice["chosen"] if choice else ""}
-    lasting = {method: piece["training"]["seconds"] for method, piece in by_method.items() if "training" in piece}
+    budgets = {method: _budget_of(piece) for method, piece in by_method.items() if "training" in piece}
     methods: dict[str, dict[str, Any]] = {}
     for (method, weights), row in rows.items():
-        over = {"base": base, "shorter": rows.get((_shorter(method, lasting), weights))}
+        over = {"base": base, "shorter": rows.get((_shorter(method, budgets), weights))}
         described = describe(row, over=over, random=rows.get(("random", "random")), best=best)
         if untimed(method) == EVERY and weights not in shown:
             del described["curves"]  # of no figure
-        training = by_method.get(method, {}).get("training")
-        methods.setdefault(method, {})[weights] = described | ({"training": training} if training else {})
+        if method in budgets:
+            described["training"] = by_method[method]["training"] | {"budget": budgets[method]}
+        methods.setdefault(method, {})[weights] = described
     return {
         "facts": by_method["setting"]["facts"],
         "choice": {key: choice[key] for key in ("chosen", "areas", "areas, zero-masked model")} if choice else None,
@@ -128,10 +151,17 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _shorter(method: str, lasting: Mapping[str, float]) -> str:
+def _budget_of(piece: Mapping[str, Any]) -> float:
+    """Seconds that a method was given, of which it may not have needed all."""
+    own = ITS_TIME.search(piece["method"])
+    return float(own.group(1) if own else piece["settings"]["seconds"])
+
+
+def _shorter(method: str, budgets: Mapping[str, float]) -> str:
     """Name of the same method when it was given the next shorter time, if any."""
-    alike = [other for other in lasting if untimed(other) == untimed(method) and lasting[other] < lasting[method]]
-    return max(alike, key=lambda other: lasting[other], default="")
+    given = budgets.get(method, 0.0)
+    alike = [other for other in budgets if untimed(other) == untimed(method) and budgets[other] < given]
+    return max(alike, key=lambda other: budgets[other], default="")
 
 
 def read_rows(pieces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Row]:

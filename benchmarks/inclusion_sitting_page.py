@@ -6,36 +6,32 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inclusion_longer import longer_rows, longer_text
 from inclusion_results import (
     BASE,
     CHOSEN,
+    CURVES,
     EVALUATORS,
     EVERY,
     KERNEL_SHAP,
     LONG_RUN,
     NOT_CENTRED,
+    Sitting,
     chosen_in,
     is_timed,
     label_of,
     main_row,
     searched_name,
-    untimed,
 )  # fmt: skip
 from page_text import emphasis, listed, percent, rounded, table
 
-Sitting = Mapping[str, Any]
-
-PLATEAU = 0.005
-"""Relative gain by longer training below which there is called none."""
-
 EARLIER = "UNets and encoders drew sizes by the law alone, as an earlier version did"
-CURVES = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in ("inclusion", "exclusion")]
 
 
-def sitting_text(title: str, sitting: Sitting, *, again: bool) -> str:
-    """Return what one sitting found on a data set."""
-    anew = ", once more with models trained anew" * again
-    parts = [f"### {title}{anew}", f"The model is {sitting['facts']['accuracy']:.1%} accurate. {choice_text(sitting)}"]
+def sitting_text(title: str, sitting: Sitting, number: int) -> str:
+    """Return what one sitting found on a data set; that of number 1 is the fullest."""
+    again = f", sitting {number}, with models trained anew" if number > 1 else ""
+    parts = [f"### {title}{again}", f"The model is {sitting['facts']['accuracy']:.1%} accurate. {choice_text(sitting)}"]
     parts += [table(*method_rows(sitting)), spread_text(sitting)]
     if is_of_earlier_objective(sitting):
         parts += [f"{EARLIER}."]
@@ -45,10 +41,10 @@ def sitting_text(title: str, sitting: Sitting, *, again: bool) -> str:
     if len(searched) > 1:
         parts += ["All weightings, a UNet for each:", table(*searched_rows(sitting, searched))]
         parts += [failed_text(sitting, searched)]
-    header, longer = longer_rows(sitting)
+    longer = longer_text(sitting)
     if longer:
-        told = longer_text(sitting)
-        parts += [f"Does longer training help? {told[:1].upper()}{told[1:]}".strip(), table(header, longer)]
+        parts += [f"Does longer training help? {longer}"]
+        parts += [table(["", "training", *map(short, CURVES)], longer_rows(sitting))]
     return "\n\n".join(part for part in (*parts, factors_text(sitting)) if part) + "\n"
 
 
@@ -79,14 +75,14 @@ def choice_text(sitting: Sitting) -> str:
 
 
 def unlearnt_text(sitting: Sitting) -> str:
-    """Say which UNets of the search are so bad that the choice was among the others alone."""
+    """Say which UNets of the search are so bad that the choice was in effect among the others."""
     if "random" not in sitting["methods"]:
         return ""
     chance = sitting["methods"]["random"]["random"]["areas"][CURVES[0]][0]
     unlearnt = [name for name, area in sitting["search"].items() if area < chance]
     return (
-        f" Those for {listed(unlearnt)} learnt nothing of use (a random order has {chance:.3f} on test images), so the "
-        f"choice was among {len(sitting['search']) - len(unlearnt)}."
+        f" Those for {listed(unlearnt)} have less than a random order has on test images by another judge "
+        f"({chance:.3f}), so the choice was in effect among {len(sitting['search']) - len(unlearnt)}."
         if unlearnt
         else ""
     )
@@ -209,61 +205,6 @@ def factors_text(sitting: Sitting) -> str:
     return (
         "Network or weighting? Of the two by two with the same objective, on average, one seed each: "
         f"{'; '.join(parts)}."
-    )
-
-
-def longer_rows(sitting: Sitting) -> tuple[list[str], list[list[str]]]:
-    """Areas of methods that were trained for longer too, by time."""
-    rows = []
-    for method in (BASE, EVERY):
-        found = by_time(sitting, method)
-        for row in found if len(found) > 1 else []:
-            cells = [area_of(row, curve) for curve in CURVES]
-            rows.append([label_of(method, chosen_in(sitting)), f"{row['training']['seconds']:.0f} s", *cells])
-    return ["", "training", *map(short, CURVES)], rows
-
-
-def by_time(sitting: Sitting, method: str) -> list[dict[str, Any]]:
-    """Return the figures of a method by the time it was trained for, the shortest first."""
-    names = [name for name in sitting["methods"] if untimed(name) == method]
-    return sorted((main_row(sitting, name)[1] for name in names), key=lambda row: row["training"]["seconds"])
-
-
-def longest_training(sitting: Sitting) -> float:
-    """Seconds of FastSHAP's longest training, 0 if none was longer than usual."""
-    rows = by_time(sitting, BASE)
-    return float(rows[-1]["training"]["seconds"]) if len(rows) > 1 else 0.0
-
-
-def longer_text(sitting: Sitting) -> str:
-    """Say how FastSHAP, and our network, gain by longer training, if that was measured."""
-    if not longest_training(sitting):
-        return ""
-    told = [f"{BASE}'s inclusion area is {growth_text(by_time(sitting, BASE))} ({' / '.join(EVALUATORS)})"]
-    last = by_time(sitting, BASE)[-1]["over shorter"]
-    gains = [last[f"inclusion, {evaluator}"]["relative"] for evaluator in EVALUATORS]
-    told += [f"the last step adds {' / '.join(map(percent, gains))}, so {plateau_text(gains[0])}"]
-    ours = by_time(sitting, EVERY)
-    told += [f"that of our network is {growth_text(ours)}"] if len(ours) > 1 else []
-    return "; ".join(told) + "."
-
-
-def growth_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Inclusion areas by each evaluator, by the time of training."""
-    parts = []
-    for row in rows:
-        areas = [row["areas"][f"inclusion, {evaluator}"][0] for evaluator in EVALUATORS]
-        parts.append(f"{' / '.join(f'{area:.3f}' for area in areas)} after {row['training']['seconds']:.0f} s")
-    return listed(parts)
-
-
-def plateau_text(gain: Sequence[float]) -> str:
-    """Say what a relative gain by the longest training, with its interval, tells of training still longer."""
-    _, low, high = gain
-    if high < PLATEAU:
-        return "longer does not help"
-    return (
-        "longer still helps and where it stops is not known" if low > PLATEAU else "whether longer helps is not clear"
     )
 
 

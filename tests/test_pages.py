@@ -17,9 +17,9 @@ from agreement import join as join_runs
 from claims_page import accuracy_line, claims_summary, time_line
 from enumeration_page import SHOWN_WEIGHTS, sampled_text
 from fwshapley.plots import new_figure
-from inclusion_page import papers_method, reconciled_text, room_in
-from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather
-from inclusion_sitting_page import longer_text
+from inclusion_longer import longer_text, longest_training, plateau_text
+from inclusion_page import longest_text, papers_method, reconciled_text, room_in, trainings_text
+from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather, lost_methods, sum_up
 from noisy_labels import agreement, score
 from noisy_page import auroc_of, failed_text, is_comparable
 from noisy_results import PAPER_NOISE, Job, join, tables
@@ -151,9 +151,22 @@ def test_sittings_whose_pieces_are_gone_stay_in_the_record(tmp_path: Path) -> No
     assert both["datasets"]["svhn"]["one"] == first["datasets"]["svhn"]["one"]
     assert both["seconds"] == 6
     assert found_anew("two", both) == both
-    both["datasets"]["svhn"]["two"]["methods"]["random"] = {}
+    row = {"by seed": {f"inclusion, {EVALUATORS[0]}": [0.5]}, "images": 10}
+    both["datasets"]["svhn"]["two"]["methods"]["random"] = {"random": row}
     with pytest.raises(SystemExit, match="lacks pieces of sitting two on svhn that were recorded, such as random"):
         found_anew("two", both)
+
+
+@pytest.mark.parametrize(
+    ("now", "lost"), [((2, 10), []), ((3, 20), []), ((1, 10), [BASE]), ((2, 5), [BASE]), ((0, 0), [BASE])]
+)
+def test_a_record_is_not_replaced_by_fewer_seeds_or_images(now: tuple[int, int], lost: list[str]) -> None:
+    def sitting(seeds: int, images: int) -> dict[str, Any]:
+        row = {"by seed": {f"inclusion, {EVALUATORS[0]}": [0.5] * seeds}, "images": images}
+        return {"methods": {BASE: {"Shapley": row} if seeds else {}}}
+
+    assert lost_methods(sitting(2, 10), sitting(*now)) == lost
+    assert lost_methods({"methods": {"random": {}}}, {"methods": {}}) == ["random"]
 
 
 def test_recompressed_images_are_named_once_and_only_where_a_record_says_so() -> None:
@@ -180,33 +193,81 @@ def test_speed_is_told_with_learning_and_without() -> None:
     assert "takes 30 s" in speedup_text([exact, learned, {"method": "KNN-Shapley, vote", "seconds": 30.0}])
 
 
+def trained_piece(method: str, share: float, *, seed: int = 0, taken: float = 60, stopped: str = "budget") -> Any:  # noqa: ANN401 - as JSON
+    """Piece of 100 images, a share of which keep their class at all of five points, the others at the first."""
+    numbers = [0b11111] * round(100 * share) + [0b00001] * (100 - round(100 * share))
+    curves = (f"{kind}, {evaluator}" for kind in ("inclusion", "exclusion") for evaluator in EVALUATORS)
+    return {
+        "dataset": "svhn", "sitting": "one", "method": method, "seed": seed, "settings": {"seconds": 60},
+        "kept": {"Shapley": dict.fromkeys(curves, numbers)}, "points": 5,
+        "training": {"steps": 9, "seconds": taken, "stopped": stopped, "loss": 1.0, "by spread": False},
+        "date": "2026-11-16", "command": "", "versions": {"torch": "2"}, "seconds": taken, "machine": GPU,
+    }  # fmt: skip
+
+
+def area_of(share: float) -> float:
+    """Area of such a piece."""
+    return share + (1 - share) / 8
+
+
+def sitting_of(*pieces: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+    """Sum of such pieces."""
+    return sum_up([trained_piece("setting", 1.0) | {"facts": {"accuracy": 0.9}, "kept": {}}, *pieces])
+
+
+def test_longer_training_is_held_against_the_next_shorter_one() -> None:
+    methods = [trained_piece(BASE, 0.4), trained_piece(f"{BASE}, 240 s", 0.6, taken=240)]
+    stopped = trained_piece(f"{BASE}, 960 s", 0.8, taken=200, stopped="no progress")
+    sitting = sitting_of(*methods, stopped)
+    curve = f"inclusion, {EVALUATORS[0]}"
+    last = sitting["methods"][f"{BASE}, 960 s"]["Shapley"]
+    assert last["over shorter"][curve]["relative"][0] == pytest.approx(area_of(0.8) / area_of(0.6) - 1, abs=1e-4)
+    assert last["over base"][curve]["relative"][0] == pytest.approx(area_of(0.8) / area_of(0.4) - 1, abs=1e-4)
+    assert "over shorter" not in sitting["methods"][BASE]["Shapley"]
+    text = longer_text(sitting)
+    assert "is 0.475 / 0.475 after 60 s, 0.650 / 0.650 after 240 s and 0.825 / 0.825 after 960 s (stopped after" in text
+    assert text.endswith("one seed each, so longer still helps and where it stops is not known.")
+    assert longest_training(sitting) == 960
+    text = longer_text(sitting_of(*methods, trained_piece(EVERY, 0.5), trained_piece(f"{EVERY}, 240 s", 0.6)))
+    assert text.endswith('"every weighting, Shapley" is 0.562 / 0.562 after 60 s and 0.650 / 0.650 after 240 s.')
+
+
+@pytest.mark.parametrize("seconds", [30, 60])
+def test_training_that_was_not_longer_is_not_told(seconds: int) -> None:
+    usual, other = trained_piece(BASE, 0.4), trained_piece(f"{BASE}, {seconds} s", 0.3, taken=seconds)
+    assert longer_text(sitting_of(usual, other)) == longer_text(sitting_of(usual)) == ""
+
+
 @pytest.mark.parametrize(
-    ("gain", "told"),
+    ("gains", "told"),
     [
-        ((0.05, 0.04, 0.06), "longer still helps and where it stops is not known"),
-        ((0.001, -0.002, 0.004), "longer does not help"),
-        ((0.004, -0.002, 0.01), "whether longer helps is not clear"),
+        ([(0.05, 0.04, 0.06)] * 2, "longer still helps and where it stops is not known"),
+        ([(0.001, -0.002, 0.004)] * 2, "longer does not help"),
+        ([(0.001, -0.002, 0.004), (0.05, 0.04, 0.06)], "whether longer helps is not clear"),
+        ([(0.004, -0.002, 0.01)] * 2, "whether longer helps is not clear"),
+        ([], "whether longer helps is not clear"),
     ],
 )
-def test_longer_training_is_told_with_whether_it_still_helps(gain: tuple[float, float, float], told: str) -> None:
-    def row(area: float, seconds: float) -> dict[str, Any]:
-        kinds = [f"inclusion, {evaluator}" for evaluator in EVALUATORS]
-        return {
-            "Shapley": {
-                "areas": {kind: [area] for kind in kinds},
-                "over shorter": {kind: {"relative": gain} for kind in kinds},
-                "training": {"seconds": seconds},
-            }
-        }
+def test_a_plateau_is_one_by_both_evaluators(gains: list[tuple[float, float, float]], told: str) -> None:
+    assert plateau_text(gains) == told
 
-    methods = {f"{BASE}, 240 s": row(0.95, 240), BASE: row(0.8, 60), f"{BASE}, 120 s": row(0.9, 120)}
-    text = longer_text({"methods": methods, "choice": None})
-    assert "0.800 / 0.800 after 60 s, 0.900 / 0.900 after 120 s and 0.950 / 0.950 after 240 s" in text
-    assert text.endswith(f", so {told}.")
-    ours = {EVERY: row(0.85, 60), f"{EVERY}, 240 s": row(0.93, 240)}
-    text = longer_text({"methods": methods | ours, "choice": None})
-    assert text.endswith("that of our network is 0.850 / 0.850 after 60 s and 0.930 / 0.930 after 240 s.")
-    assert longer_text({"methods": {BASE: row(0.8, 60)}, "choice": None}) == ""
+
+def test_the_longest_training_is_told_with_its_sitting() -> None:
+    short = sitting_of(trained_piece(BASE, 0.4))
+    long = sitting_of(trained_piece(BASE, 0.4), trained_piece(f"{BASE}, 240 s", 0.6, taken=240))
+    assert longest_text(("svhn", {"a": short, "b": long})).startswith(
+        "Trained for longer on SVHN (sitting 2, with models trained anew), FastSHAP's inclusion area is 0.475 / 0.475"
+    )
+    assert longest_text(("svhn", {"b": long, "a": short})).startswith("Trained for longer on SVHN, FastSHAP's")
+    assert longest_text(("svhn", {"a": short})) == ""
+
+
+def test_trainings_of_all_sittings_are_told_together() -> None:
+    one = sitting_of(trained_piece(BASE, 0.4), trained_piece(EVERY, 0.6))
+    two = sitting_of(*(trained_piece(BASE, 0.6, seed=seed) for seed in range(2)), trained_piece(EVERY, 0.6))
+    text = trainings_text("SVHN", [one, two])
+    assert '0.650 ± 0.000 / 0.650 ± 0.000 for "every weighting" (2 trainings, 2 sittings)' in text
+    assert '0.592 ± 0.101 / 0.592 ± 0.101 for "FastSHAP" (3 trainings, 2 sittings)' in text
 
 
 def test_learned_values_are_held_against_those_that_they_were_to_learn() -> None:
@@ -283,7 +344,8 @@ def test_times_of_two_runs_on_one_gpu_are_told_apart() -> None:
     here: dict[str, Any] = {"machine": GPU, "results": {"images": 1000, "methods": {EVERY: {"seconds": 0.013}}}}
     row = {"batch": 1000, "compiled": False, "explainer_s": 0.047}
     there = {"machine": GPU, "results": {"times": [row]}}
-    assert "has 47.0 ms for as many images and weightings on the same GPU, where this table has 13.0 ms" in (
-        reconciled_text(here, [there])
+    assert (
+        "has 47.0 ms for as many images and weightings on the same GPU, where this table, with nothing compiled, has"
+        in (reconciled_text(here, [there]))
     )
     assert reconciled_text(here, [there | {"machine": GPU | {"gpu": None}}]) == ""
