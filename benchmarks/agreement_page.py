@@ -63,7 +63,7 @@ def agreement_text(document: Mapping[str, Any]) -> str:
     """What the first page says of the explainer on CIFAR-10."""
     runs = by_run(document["results"]["runs"])
     minutes = {run: rows for run, rows in runs.items() if re.fullmatch(r"\d+ minutes", run)}
-    weightings = ("Beta(16, 1)", "Beta(4, 1)", "Shapley", "Beta(1, 4)")
+    weightings = ("Beta(16, 1)", "Beta(4, 1)", "Shapley", "Beta(1, 4)", "Beta(1, 16)")
     found = "; ".join(
         f"{name} {', '.join(f'{statistics.fmean(known):.2f}' for known in several)}"
         for name in weightings
@@ -75,7 +75,7 @@ def agreement_text(document: Mapping[str, Any]) -> str:
     return (
         f"One network for every weighting of a ResNet-18 on CIFAR-10 ({accuracies} accurate, 256 players): after "
         f"{times} minutes on one {document['machine']['gpu']}, correlation with long sampling is, from small "
-        f"coalitions to large: {found} ({seeds}; large coalitions are the hard ones: [all figures](docs/results.md))."
+        f"coalitions to large: {found} ({seeds}; large coalitions are hard to learn: [all figures](docs/results.md))."
     )
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from page_text import table
+from page_text import listed, table
 from provenance import provenance
 
 LABELS = (
@@ -58,10 +58,10 @@ The figures and what they mean are in [math.md](math.md#4-where-the-paper-is-ine
 """
 
 TEXT = """\
-On six games of 12 and 16 players, at the Shapley value, `least_squares_values` needs {best:.2f} to {worst:.2f} times
-the game calls of shapiq's better KernelSHAP for the same error (geometric means over instances, at worst {highest:.2f}
-on one of them; {seeds} seeds each; [all figures](docs/results.md)). Unlike KernelSHAP it works for every weighting and
-gives standard errors."""
+On {games} games of {players} players, at the Shapley value, `least_squares_values` needs {best:.2f} to {worst:.2f}
+times the game calls of shapiq's better KernelSHAP for the same error (geometric means over instances, at worst
+{highest:.2f} on one of them; {seeds} seeds each; [all figures](docs/results.md)). Unlike KernelSHAP it works for every
+weighting and gives standard errors."""
 
 
 def core_section(document: Mapping[str, Any]) -> str:
@@ -88,13 +88,16 @@ def lemma_section(document: Mapping[str, Any]) -> str:
 
 def core_text(document: Mapping[str, Any]) -> str:
     """What the first page says."""
-    ratios = [row["least squares"] for games in document["results"]["calls_ratio"].values() for row in games.values()]
+    found = document["results"]["calls_ratio"]
+    ratios = [row["least squares"] for games in found.values() for row in games.values()]
     means = [ratio["mean"] for ratio in ratios]
     return TEXT.format(
         best=min(means),
         worst=max(means),
         highest=max(ratio["high"] for ratio in ratios),
         seeds=len(document["seeds"]),
+        games=len(next(iter(found.values()))),
+        players=listed(found),
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from page_text import listed, spread, table
+from page_text import hardware, listed, spread, table
 from provenance import provenance
 
 SHOWN_WEIGHTS = ("Beta(16, 1)", "Beta(4, 1)", "Shapley", "Beta(1, 4)", "Beta(1, 16)")
 
 PAGE = """## Learned values against enumeration: digits and a table
 
-Two minutes of training on two cores, surrogate included; inputs that were not trained on are held against enumeration
+{training} of training on {cores}, surrogate included; inputs that were not trained on are held against enumeration
 of the same game. Pearson correlation and, in brackets, relative error (nRMSE), both of values centred over
 players, mean over {seeds} seeds with standard deviation. "One weighting" is the kernel objective trained as long as the
 other's explainer; "sampled" is least squares with the game calls that take as long as one explanation or, where
@@ -30,7 +30,7 @@ against the error itself, for explainers on their way.
 {provenance}
 """
 
-TEXT = """On digits (16 players), where every value can be enumerated, two minutes on two cores
+TEXT = """On digits (16 players), where every value can be enumerated, {training} on {cores}
 give a correlation of {digits} at {weightings} on held-out images, mean over {seeds} seeds.{sampled}"""
 
 EVERY, SAMPLED = "every weighting", "sampled in equal time"
@@ -44,6 +44,7 @@ def enumeration_section(document: Mapping[str, Any]) -> str:
         seeds=len(document["seeds"]),
         sampled_calls=f"{min(calls)} to {max(calls)}",
         enumerated=enumeration_table(games),
+        **setting_of(document),
         provenance=provenance(document),
     )
 
@@ -57,7 +58,15 @@ def enumeration_text(document: Mapping[str, Any]) -> str:
         weightings=listed(SHOWN_WEIGHTS),
         seeds=len(document["seeds"]),
         sampled=sampled_text(found, agreement[SAMPLED]),
+        **setting_of(document),
     )
+
+
+def setting_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """How long was trained, at most, and on what."""
+    games = [found for game, found in document["results"].items() if game != "identity"]
+    seconds = max(sum(facts["seconds"].values()) for found in games for facts in found["facts"])
+    return {"training": f"{round(seconds, -1):.0f} s", "cores": hardware(document["machine"])}
 
 
 def sampled_text(learned: Mapping[str, Any], sampled: Mapping[str, Any]) -> str:

@@ -56,6 +56,7 @@ from inclusion_results import (
     CHOSEN,
     EVALUATORS,
     EVERY,
+    FIGURES,
     KERNEL_SHAP,
     LONG_RUN,
     MADE_UP,
@@ -152,8 +153,7 @@ def main() -> None:
     """Prepare, learn, judge, print, draw, record."""
     arguments = parse()
     if arguments.draw:
-        results = json.loads((arguments.out / "inclusion.json").read_text())["results"]
-        draw(results).savefig(arguments.figures / "inclusion.png")
+        draw_all(json.loads((arguments.out / "inclusion.json").read_text())["results"], arguments)
         return
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
@@ -170,7 +170,14 @@ def main() -> None:
     seeds = results["seeds"]
     record("inclusion", results, out=arguments.out, seeds=seeds, started=started, packages=["accelerate"])
     if not arguments.no_figure:
-        marked(draw(results, smoke=arguments.smoke), smoke=arguments.smoke).savefig(arguments.figures / "inclusion.png")
+        draw_all(results, arguments)
+
+
+def draw_all(results: Mapping[str, Any], arguments: argparse.Namespace) -> None:
+    """Draw the curves by each evaluator."""
+    for evaluator, name in FIGURES.items():
+        figure = draw(results, evaluator, smoke=arguments.smoke)
+        marked(figure, smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 
 
 def parse() -> argparse.Namespace:

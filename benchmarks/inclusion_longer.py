@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inclusion_results import BASE, CURVES, EVALUATORS, EVERY, Sitting, chosen_in, label_of, main_row, untimed
-from page_text import listed, percent
+from page_text import listed, percent, table
 
 PLATEAU = 0.005
 """Relative gain by longer training below which there is called none."""
@@ -29,15 +29,61 @@ def longer_text(sitting: Sitting) -> str:
     """Say how FastSHAP, and our network, gain by longer training, if that was measured."""
     if not longest_training(sitting):
         return ""
-    rows = by_time(sitting, BASE)
-    gains = [rows[-1]["over shorter"][curve].get("relative") for curve in INCLUSION]
-    seeds = {len(row["by seed"][curve]) for row in rows[-2:] for curve in INCLUSION}
-    told = [f"{BASE}'s inclusion area is {growth_text(rows)} ({' / '.join(EVALUATORS)})"]
-    few, verdict = ", one seed each" * (min(seeds) == 1), plateau_text([gain for gain in gains if gain])
-    told += [f"the last step adds {' / '.join(map(percent, gains))}{few}, so {verdict}"]
+    told = [f"{BASE}'s inclusion area is {growth_text(by_time(sitting, BASE))} ({' / '.join(EVALUATORS)})"]
+    told += [last_step_text(sitting)]
     ours = by_time(sitting, EVERY)
-    told += [f'that of "{label_of(EVERY, chosen_in(sitting))}" is {growth_text(ours)}'] if len(ours) > 1 else []
+    if len(ours) > 1:
+        gained = [f"{gain} after {time_text(row)} each" for row in ours if (gain := gain_text(row))]
+        more = f", {listed(gained)}" if gained else ""
+        told += [f'that of "{label_of(EVERY, chosen_in(sitting))}" is {growth_text(ours)}{more}']
     return "; ".join(told) + "."
+
+
+def longer_table(sitting: Sitting) -> str:
+    """Inclusion areas of FastSHAP and of our network by the time of training, and the gain in equal time."""
+    rows = {method: {given(row): row for row in by_time(sitting, method)} for method in (EVERY, BASE)}
+    times = sorted({seconds for found in rows.values() for seconds in found})
+    names = {EVERY: "ours", BASE: BASE}
+    lines = [
+        [names[method], *(areas_text(found[seconds]) if seconds in found else "" for seconds in times)]
+        for method, found in rows.items()
+    ]
+    gains = [gain_text(rows[EVERY][seconds]) if seconds in rows[EVERY] else "" for seconds in times]
+    return table(["", *(f"{seconds:.0f} s" for seconds in times)], [*lines, [f"ours over {BASE}", *gains]])
+
+
+def areas_text(row: Mapping[str, Any]) -> str:
+    """Inclusion area by each evaluator."""
+    return " / ".join(f"{row['areas'][curve][0]:.3f}" for curve in INCLUSION)
+
+
+def gain_text(row: Mapping[str, Any]) -> str:
+    """Gain over FastSHAP in equal time, by each evaluator, if that was measured."""
+    return " / ".join(f"{gain:+.1%}" for gain in gains_of(row))
+
+
+def gains_of(row: Mapping[str, Any]) -> list[float]:
+    """Relative gains over FastSHAP in equal time, by evaluator, if they were measured."""
+    over = row.get("over base in equal time", row.get("over base", {}))
+    return [gain[0] for curve in INCLUSION if (gain := over.get(curve, {}).get("relative"))]
+
+
+def lead_text(sitting: Sitting) -> str:
+    """Say what becomes of our lead over FastSHAP as both are trained for longer."""
+    gains = [found[0] for row in by_time(sitting, EVERY) if (found := gains_of(row))]
+    if len(gains) < 2:
+        return "our network was not measured"
+    return f"our lead over {BASE} {'shrinks' if gains[-1] < gains[0] else 'does not shrink'}"
+
+
+def last_step_text(sitting: Sitting) -> str:
+    """Say what FastSHAP's longest training gains, and what that tells of training still longer."""
+    before, last = by_time(sitting, BASE)[-2:]
+    gains = [last["over shorter"][curve].get("relative") for curve in INCLUSION]
+    seeds = {len(row["by seed"][curve]) for row in (before, last) for curve in INCLUSION}
+    few, verdict = ", one seed each" * (min(seeds) == 1), plateau_text([gain for gain in gains if gain])
+    told = " / ".join(map(percent, gains))
+    return f"from {given(before):.0f} s to {given(last):.0f} s {BASE} gains {told}{few}, so {verdict}"
 
 
 def longest_training(sitting: Sitting) -> float:
@@ -69,8 +115,7 @@ def time_text(row: Mapping[str, Any]) -> str:
 
 def growth_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Inclusion areas by each evaluator, by the time of training."""
-    areas = (" / ".join(f"{row['areas'][curve][0]:.3f}" for curve in INCLUSION) for row in rows)
-    return listed(f"{each} after {time_text(row)}" for each, row in zip(areas, rows, strict=True))
+    return listed(f"{areas_text(row)} after {time_text(row)}" for row in rows)
 
 
 def plateau_text(gains: Sequence[Sequence[float]]) -> str:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from inclusion_longer import longer_text, longest_training
+from inclusion_longer import given, last_step_text, lead_text, longer_table, longest_training
 from inclusion_results import (
     BASE,
     CHOSEN,
@@ -60,12 +60,16 @@ away; "not centred" has the FW-Shapley paper's objective as published; "every we
 Weightings were chosen among the paper's eight, of which Shapley is none, by the inclusion area on validation images,
 judged by the surrogate that is explained, before any number on test images; those come from other judges. Brackets
 after a gain are 95 % intervals of a bootstrap over images, which stay paired, and over seeds: three tell little of how
-trainings differ, and one nothing. Seeds are of explainers; model and surrogates were trained once for each table.
+trainings differ, and one nothing. A sitting is one session at a GPU, with model and surrogates trained once, anew for
+each; seeds are of explainers. A curve ends, with everything shown, at the share of images of which judge and model say
+the same.
 
 {sittings}
 {trainings}
 
-![Inclusion and exclusion curves](figures/inclusion.png)
+![Inclusion and exclusion curves by the second surrogate](figures/inclusion.png)
+
+![Inclusion and exclusion curves by the zero-masked model](figures/inclusion_zero_masked.png)
 
 **The claim.** The paper says that its method has {claim:.0%} more inclusion area than FastSHAP, on average. Its method
 is the UNet with the weighting chosen; the verdict is on {judged}. The UNet for Shapley values differs from FastSHAP in
@@ -96,11 +100,19 @@ FIRST_PAGE = """\
 How well do the most important of 256 patches alone keep the class of an image? Inclusion area (1 is best), by two
 judges: a second surrogate, taught to accept masked images, that no explainer has seen; and, as in the paper, the model
 itself on images masked by zeros, which it has never met. Ours is the network for every weighting, under the one chosen
-on validation images ({chosen}); FastSHAP was trained as long, for Shapley values. Seeds of ours / of FastSHAP:
-{seeds}. {longer}KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each image, on the
-first {images} images alone ([all methods](docs/results.md)).{missing}
+on validation images ({chosen}), FastSHAP that for Shapley values; both were trained for {seconds} on one GPU. Means
+over {counts}, each sitting with a model and surrogates trained anew, and ± the standard deviation of trainings.
+KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each of the first {images} images
+([all methods](docs/results.md)).{missing}
 
-{areas}"""
+{areas}
+{longer}"""
+
+LONGER = """
+Trained for longer ({title}, sitting {number}; {evaluators}), {lead}; {last_step}.
+
+{table}
+"""
 
 SHOWN = {"ours": EVERY, "FastSHAP": BASE, "GradCAM": "gradcam", "random order": "random", "KernelSHAP": KERNEL_SHAP}
 """Methods of which the first page tells."""
@@ -139,7 +151,7 @@ def inclusion_section(
         skill=SKILL.format(calls=calls) if calls else "",
         images=max(row["images"] for row in rows),
         sittings="\n".join(sittings),
-        trainings="\n\n".join(trainings_text(DATASETS[name].title, several.values()) for name, several in named),
+        trainings="\n\n".join(trainings_text(DATASETS[name].title, [*several.values()]) for name, several in named),
         claim=CLAIM,
         claims=table(*gain_rows(found["datasets"])),
         judged=JUDGED[papers_method(found["datasets"])],
@@ -156,44 +168,76 @@ def inclusion_section(
 def inclusion_text(document: Mapping[str, Any]) -> str:
     """Return what the first page says."""
     datasets = document["results"]["datasets"]
-    rows = []
-    for name, sittings in datasets.items():
-        sitting = first_sitting(sittings)
-        for evaluator in EVALUATORS:
-            cells = [
-                f"{main_row(sitting, method)[1]['areas'][f'inclusion, {evaluator}'][0]:.3f}"
-                if method in sitting["methods"]
-                else ""
-                for method in SHOWN.values()
-            ]
-            gain = gain_of(sitting, EVERY, evaluator)
-            rows.append([f"{DATASETS[name].title}, {evaluator}", *cells, percent(gain)])
+    rows = [
+        [
+            f"{DATASETS[name].title}, {evaluator}",
+            *(pooled_text(areas_of(sittings.values(), method, evaluator)) for method in SHOWN.values()),
+            gains_text(sittings.values(), EVERY, evaluator),
+        ]
+        for name, sittings in datasets.items()
+        for evaluator in EVALUATORS
+    ]
     missing = " Preliminary: some runs are missing, which the page names." if preliminary_text(datasets) else ""
     first = {DATASETS[name].title: first_sitting(sittings) for name, sittings in datasets.items()}
-    sampled = [each for each in first.values() if KERNEL_SHAP in each["methods"]]
+    every = [sitting for sittings in datasets.values() for sitting in sittings.values()]
+    sampled = [main_row(sitting, KERNEL_SHAP)[1]["images"] for sitting in every if KERNEL_SHAP in sitting["methods"]]
+    seconds = {round(given(main_row(sitting, BASE)[1])) for sitting in every if BASE in sitting["methods"]}
     return FIRST_PAGE.format(
-        areas=table(["", *SHOWN, "ours over FastSHAP, 95 %"], rows),
-        calls=max(sitting["calls"] for sitting in first.values()),
-        images=listed(dict.fromkeys(str(main_row(sitting, KERNEL_SHAP)[1]["images"]) for sitting in sampled)),
+        areas=table(["", *SHOWN, "ours over FastSHAP, by sitting"], rows),
+        calls=max(sitting["calls"] for sitting in every),
+        images=between(sampled),
         missing=missing,
-        longer="".join(map(longest_text, datasets.items())),
+        longer="".join(longest_text(name, sittings) for name, sittings in datasets.items()).rstrip(),
         chosen=listed(f"{chosen_in(sitting)} on {title}" for title, sitting in first.items()),
-        seeds=listed(seeds_text(title, sitting) for title, sitting in first.items()),
+        seconds=f"{between(sorted(seconds))} s",
+        counts=listed(counts_text(DATASETS[name].title, sittings) for name, sittings in datasets.items()),
     )
 
 
-def longest_text(named: tuple[Name, Mapping[str, Sitting]]) -> str:
+def areas_of(sittings: Iterable[Sitting], method: str, evaluator: str) -> list[float]:
+    """Inclusion areas of a method in all its trainings in all sittings."""
+    rows = [main_row(sitting, method)[1] for sitting in sittings if method in sitting["methods"]]
+    return [area for row in rows for area in row["by seed"][f"inclusion, {evaluator}"]]
+
+
+def pooled_text(areas: Sequence[float]) -> str:
+    """Mean and standard deviation of some areas."""
+    if not areas:
+        return ""
+    return f"{statistics.fmean(areas):.3f}" + (f" ± {statistics.stdev(areas):.3f}" if len(areas) > 1 else "")
+
+
+def gains_text(sittings: Iterable[Sitting], method: str, evaluator: str) -> str:
+    """Relative gains over FastSHAP, one for each sitting that measured it."""
+    gains = [gain[0] for sitting in sittings if (gain := gain_of(sitting, method, evaluator))]
+    return ", ".join(f"{gain:+.1%}" for gain in gains)
+
+
+def counts_text(title: str, sittings: Mapping[str, Sitting]) -> str:
+    """Say how many trainings stand behind our figures and FastSHAP's."""
+    ours, base = (seeds_of(sittings, method) for method in (EVERY, BASE))
+    return f"{ours} trainings of ours and {base} of {BASE} in {len(sittings)} sittings on {title}"
+
+
+def between(numbers: Sequence[int]) -> str:
+    """Smallest and largest of some numbers."""
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def longest_text(name: Name, sittings: Mapping[str, Sitting]) -> str:
     """Say what longer training gains on a data set, in the sitting where it was the longest."""
-    name, sittings = named
     number, sitting = max(enumerate(sittings.values(), 1), key=lambda item: longest_training(item[1]))
-    anew = f" (sitting {number}, with models trained anew)" if number > 1 else ""
-    text = longer_text(sitting)
-    return f"Trained for longer on {DATASETS[name].title}{anew}, {text} " if text else ""
-
-
-def seeds_text(title: str, sitting: Sitting) -> str:
-    """Say how many trainings stand behind our figures and FastSHAP's in one sitting."""
-    return f"{' / '.join(str(seeds_of({title: sitting}, method)) for method in (EVERY, BASE))} on {title}"
+    if not longest_training(sitting):
+        return ""
+    return LONGER.format(
+        title=DATASETS[name].title,
+        number=number,
+        evaluators=" / ".join(EVALUATORS),
+        lead=lead_text(sitting),
+        last_step=last_step_text(sitting),
+        table=longer_table(sitting),
+    )
 
 
 def summary_text(datasets: Datasets) -> str:
@@ -224,7 +268,7 @@ def preliminary_text(datasets: Datasets) -> str:
     for name, sittings in datasets.items():
         title = DATASETS[name].title
         methods = {method for sitting in sittings.values() for method in sitting["methods"]}
-        absent = [f'"{method}"' for method in (*STYLES, NOT_CENTRED) if method not in methods]
+        absent = [f'"{method}"' for method in STYLES if method not in methods]
         missing += [f"{listed(absent)} {'is' if len(absent) == 1 else 'are'} missing on {title}"] if absent else []
         searched = any(sitting["search"] for sitting in sittings.values())
         missing += [] if searched else [f"the UNet's own choice of a weighting is missing on {title}"]
@@ -234,17 +278,15 @@ def preliminary_text(datasets: Datasets) -> str:
     return f"**Preliminary:** {'; '.join(missing)}." if missing else ""
 
 
-def trainings_text(title: str, sittings: Iterable[Sitting]) -> str:
+def trainings_text(title: str, sittings: Sequence[Sitting]) -> str:
     """Say how far trainings from scratch lie apart where models were trained anew, too."""
     parts = []
     for method in (EVERY, BASE):
-        rows = [main_row(sitting, method)[1] for sitting in sittings if method in sitting["methods"]]
-        areas = [[area for row in rows for area in row["by seed"][f"inclusion, {each}"]] for each in EVALUATORS]
-        told = " / ".join(f"{statistics.fmean(each):.3f} ± {statistics.stdev(each):.3f}" for each in areas)
-        parts.append(f'{told} for "{method}" ({len(areas[0])} trainings, {len(rows)} sittings)')
+        areas = [areas_of(sittings, method, evaluator) for evaluator in EVALUATORS]
+        parts.append(f'{" / ".join(map(pooled_text, areas))} for "{method}" ({len(areas[0])} trainings)')
     return (
-        f"{title}, all trainings in all sittings, each sitting with models of its own: inclusion area, mean and "
-        f"standard deviation ({' / '.join(EVALUATORS)}), {listed(parts)}."
+        f"{title}, all trainings in all {len(sittings)} sittings: inclusion area, mean and standard deviation "
+        f"({' / '.join(EVALUATORS)}), {listed(parts)}."
     )
 
 
@@ -373,7 +415,7 @@ def timing_summary(document: Mapping[str, Any]) -> str:
         f"How long does it take to explain {found['images']:,} images? The network for every weighting takes "
         f"{1e3 * every:.1f} ms for {found['weightings']} weightings and all classes, {rows[EVERY]['over forward']:.1f} "
         f"times a forward pass of the model, and {BASE}'s {1e3 * base:.1f} ms for one; our sampling takes some "
-        f"{sampled / every:,.0f} times as long."
+        f"{float(f'{sampled / every:.1g}'):,.0f} times as long."
     )
 
 

@@ -20,12 +20,20 @@ CHOSEN, NOT_CENTRED = "UNet, chosen", "UNet, chosen, not centred"
 MADE_UP = "made-up images"
 SIMPLE = ("random", "class mean", "gradcam", "integrated gradients", "saliency")
 
+
+def searched_name(weights: object) -> str:
+    """Name of the UNet of a search that is taught a weighting."""
+    return f"UNet of {weights}"
+
+
 STYLES: Mapping[str, Mapping[str, Any]] = {
     KERNEL_SHAP: {"color": "black", "linestyle": "-."},
     EVERY: {"color": COLOURS[0]},
     "encoder, chosen": {"color": COLOURS[5]},
     "encoder": {"color": COLOURS[2]},
     CHOSEN: {"color": COLOURS[4]},
+    searched_name("Shapley"): {"color": COLOURS[3]},
+    NOT_CENTRED: {"color": COLOURS[6]},
     BASE: {"color": COLOURS[1]},
     "gradcam": {"color": COLOURS[0], "linestyle": "--"},
     "integrated gradients": {"color": COLOURS[1], "linestyle": "--"},
@@ -51,11 +59,6 @@ MADE: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "codes": lambda piece: piece.get("code", "an earlier one"),
 }
 """What is told of how a sitting came about, and where its pieces know it from."""
-
-
-def searched_name(weights: object) -> str:
-    """Name of the UNet of a search that is taught a weighting."""
-    return f"UNet of {weights}"
 
 
 def is_timed(method: str) -> bool:
@@ -111,7 +114,7 @@ def lost_methods(before: Sitting, now: Sitting) -> list[str]:
 
 
 def _fullest_first(named: tuple[str, Mapping[str, Any]]) -> int:
-    return -len({*STYLES, NOT_CENTRED} & named[1]["methods"].keys())
+    return -len(STYLES.keys() & named[1]["methods"].keys())
 
 
 def made_of(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -134,6 +137,7 @@ def sum_up(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     methods: dict[str, dict[str, Any]] = {}
     for (method, weights), row in rows.items():
         over = {"base": base, "shorter": rows.get((_shorter(method, budgets), weights))}
+        over["base in equal time"] = rows.get((_base_in_time_of(method, budgets), "Shapley"))
         described = describe(row, over=over, random=rows.get(("random", "random")), best=best)
         if untimed(method) == EVERY and weights not in shown:
             del described["curves"]  # of no figure
@@ -155,6 +159,12 @@ def _budget_of(piece: Mapping[str, Any]) -> float:
     """Seconds that a method was given, of which it may not have needed all."""
     own = ITS_TIME.search(piece["method"])
     return float(own.group(1) if own else piece["settings"]["seconds"])
+
+
+def _base_in_time_of(method: str, budgets: Mapping[str, float]) -> str:
+    """Name of FastSHAP when it was given as long as a method that was given another time than the others, if ever."""
+    alike = [other for other in budgets if untimed(other) == BASE and budgets[other] == budgets.get(method)]
+    return alike[0] if alike and is_timed(method) and untimed(method) != BASE else ""
 
 
 def _shorter(method: str, budgets: Mapping[str, float]) -> str:
@@ -206,21 +216,25 @@ def label_of(method: str, weights: str) -> str:
     return titles.get(method, method)
 
 
-def draw(results: Mapping[str, Any], *, smoke: bool = False) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
-    """Curves by the second surrogate, two panels for each data set; areas stand in the legend."""
+FIGURES = dict(zip(EVALUATORS, ("inclusion", "inclusion_zero_masked"), strict=True))
+"""Name of the figure of curves by each evaluator."""
+
+
+def draw(results: Mapping[str, Any], evaluator: str, *, smoke: bool = False) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Curves by an evaluator, two panels for each data set, of its fullest sitting; areas stand in the legend."""
     found = results["datasets"]
     figure = new_figure(width=13, height=4 * len(found))
     panels = figure.subplots(len(found), 2, squeeze=False)
     for (name, sittings), row in zip(found.items(), panels, strict=True):
         for kind, axes in zip(("inclusion", "exclusion"), row, strict=True):
-            _draw_curves(axes, first_sitting(sittings), kind)
+            _draw_curves(axes, first_sitting(sittings), kind, evaluator)
             title = MADE_UP if smoke else resnet.DATASETS[name].title
-            axes.set_title(f"{title}: {kind}", fontsize="medium")
+            axes.set_title(f"{title}: {kind}, by the {evaluator}", fontsize="medium")
     return figure
 
 
-def _draw_curves(axes: Any, sitting: Mapping[str, Any], kind: str) -> None:  # noqa: ANN401 - matplotlib's Axes
-    curve = f"{kind}, {EVALUATORS[0]}"
+def _draw_curves(axes: Any, sitting: Mapping[str, Any], kind: str, evaluator: str) -> None:  # noqa: ANN401 - matplotlib's Axes
+    curve = f"{kind}, {evaluator}"
     lines = [(*main_row(sitting, method), style) for method, style in STYLES.items() if method in sitting["methods"]]
     better, most = -1 if kind == "inclusion" else 1, max(row["images"] for _, row, _ in lines)
     for label, row, style in sorted(lines, key=lambda line: better * line[1]["areas"][curve][0]):

@@ -31,7 +31,7 @@ EARLIER = "UNets and encoders drew sizes by the law alone, as an earlier version
 def sitting_text(title: str, sitting: Sitting, number: int) -> str:
     """Return what one sitting found on a data set; that of number 1 is the fullest."""
     again = f", sitting {number}, with models trained anew" if number > 1 else ""
-    parts = [f"### {title}{again}", f"The model is {sitting['facts']['accuracy']:.1%} accurate. {choice_text(sitting)}"]
+    parts = [f"### {title}{again}", f"{facts_text(sitting['facts'])} {choice_text(sitting)}"]
     parts += [table(*method_rows(sitting)), spread_text(sitting)]
     if is_of_earlier_objective(sitting):
         parts += [f"{EARLIER}."]
@@ -46,6 +46,15 @@ def sitting_text(title: str, sitting: Sitting, number: int) -> str:
         parts += [f"Does longer training help? {longer}"]
         parts += [table(["", "training", *map(short, CURVES)], longer_rows(sitting))]
     return "\n\n".join(part for part in (*parts, factors_text(sitting)) if part) + "\n"
+
+
+def facts_text(facts: Mapping[str, Any]) -> str:
+    """Say how good the model is, and how often its surrogates say the same of whole images."""
+    explained, judging = (facts[part]["agreement"] for part in ("surrogate", "judge"))
+    return (
+        f"The model is {facts['accuracy']:.1%} accurate; the surrogate that is explained says the same of "
+        f"{explained:.1%} of whole images, the one that judges of {judging:.1%}."
+    )
 
 
 def choice_text(sitting: Sitting) -> str:

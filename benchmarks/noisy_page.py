@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from features18 import KINDS, NOISES
-from noisy_results import PAPER_NOISE, TITLES, USUAL, reference_name
+from noisy_results import PAPER_NOISE, REFERENCES, TITLES, USUAL, reference_name
 from page_text import listed, preliminary, spread, table
 from provenance import joined_provenance
 
@@ -77,6 +77,24 @@ def noisy_section(document: Mapping[str, Any]) -> str:
         each=settings["fits"] / sizes[0],
         **{name: settings[name] for name in ("k", "steps", "passes", "fits", "retrained")},
         learning=learning_text(settings),
+    )
+
+
+def noisy_text(document: Mapping[str, Any]) -> str:
+    """What the first page says of clean reference points, by share of wrong labels."""
+    ways = {way: f"Shapley, {way}" for way in (reference_name(USUAL), reference_name(REFERENCES[0]), "no reference")}
+    parts = []
+    for dataset, noises in document["results"]["tables"].items():
+        for noise, kinds in noises.items():
+            rows = kinds.get("noisy labels", {}).get("methods", {})
+            if noise.startswith("next") and all(method in rows for method in ways.values()):
+                areas = " / ".join(f"{rows[method]['auroc'][0]:.3f}" for method in ways.values())
+                parts.append(f"{areas} on {TITLES[dataset]} with {noise.partition(', ')[2]} wrong")
+    return (
+        f" On features of a ResNet-18 that learnt from the same labels, AUROC with {' / '.join(ways)}: "
+        f"{listed(parts)} ([all methods](docs/results.md))."
+        if parts
+        else ""
     )
 
 

@@ -51,7 +51,7 @@ def script_of(command: str) -> str:
 def recompressed_text(documents: Iterable[Document]) -> str:
     """Say of which images, by the names of the files that commands were given, JPEG has lost a little."""
     told = [f"`{name}_jpeg{quality}.npz` as JPEG of quality {quality}" for name, quality in recompressed(documents)]
-    return f"Not all images are the official pixels: recompressed were {listed(told)}.\n\n" if told else ""
+    return f"Not all images are the official pixels; recompressed: {listed(told)}.\n\n" if told else ""
 
 
 def recompressed_shortly(documents: Iterable[Document], titles: Mapping[str, str]) -> str:
@@ -59,8 +59,10 @@ def recompressed_shortly(documents: Iterable[Document], titles: Mapping[str, str
     by_quality: dict[str, list[str]] = {}
     for name, quality in recompressed(documents):
         by_quality.setdefault(quality, []).append(titles.get(name, name))
-    told = [f"{listed(names)}, as JPEG of quality {quality}" for quality, names in by_quality.items()]
-    return f"Not all images are the official pixels: recompressed were {listed(told)}.\n\n" if told else ""
+    told = [
+        f"those of {listed(names)} were recompressed (JPEG, quality {quality})" for quality, names in by_quality.items()
+    ]
+    return f"Not all images are the official pixels: {listed(told)}." if told else ""
 
 
 def recompressed(documents: Iterable[Document]) -> list[tuple[str, str]]:

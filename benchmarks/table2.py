@@ -47,6 +47,7 @@ from fwshapley.valuation.learned.amortized import Method
 from fwshapley.valuation.methods import USUAL_TRUNCATION
 from fwshapley.valuation.rounds import STEADY
 from measure import timed
+from page_text import duration
 from pieces import commands, keep_piece, origin, read_piece, take_piece
 from record import record
 from script import marked, run_script
@@ -331,8 +332,12 @@ def draw(rows: list[Row]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which i
         if "learning" in row:
             axes.barh(place, row["seconds"] + row["learning"], color=COLOURS[0], alpha=0.35)
         axes.barh(place, row["seconds"], color=COLOURS[0], hatch=hatch, edgecolor="white")
+        whole = row["seconds"] + row.get("learning", 0.0)
+        about = "~" if row["extrapolated"] else ""
+        axes.text(1.1 * whole, place, f"{about}{duration(whole)}", va="center", fontsize="small")
     axes.set_yticks(range(len(rows)), [row["method"] for row in reversed(rows)], fontsize="small")
     axes.set_xscale("log")
+    axes.set_xlim(right=20 * max(row["seconds"] + row.get("learning", 0.0) for row in rows))
     axes.set_xlabel("seconds; hatched: extrapolated; pale: with learning")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, axis="x", alpha=0.25)

@@ -17,7 +17,7 @@ from agreement import join as join_runs
 from claims_page import accuracy_line, claims_summary, time_line
 from enumeration_page import SHOWN_WEIGHTS, sampled_text
 from fwshapley.plots import new_figure
-from inclusion_longer import longer_text, longest_training, plateau_text
+from inclusion_longer import lead_text, longer_table, longer_text, longest_training, plateau_text
 from inclusion_page import longest_text, papers_method, reconciled_text, room_in, trainings_text
 from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather, lost_methods, sum_up
 from noisy_labels import agreement, score
@@ -179,7 +179,7 @@ def test_recompressed_images_are_named_once_and_only_where_a_record_says_so() ->
     assert recompressed_text([plain, joined, joined]).count("`svhn_jpeg95.npz` as JPEG of quality 95") == 1
     assert recompressed_shortly([plain], {}) == ""
     shortly = recompressed_shortly([plain, joined, joined], {"svhn": "SVHN"})
-    assert shortly.strip().endswith("recompressed were SVHN, as JPEG of quality 95.")
+    assert shortly.endswith("those of SVHN were recompressed (JPEG, quality 95).")
 
 
 def test_speed_is_told_with_learning_and_without() -> None:
@@ -229,7 +229,7 @@ def test_longer_training_is_held_against_the_next_shorter_one() -> None:
     assert text.endswith("one seed each, so longer still helps and where it stops is not known.")
     assert longest_training(sitting) == 960
     text = longer_text(sitting_of(*methods, trained_piece(EVERY, 0.5), trained_piece(f"{EVERY}, 240 s", 0.6)))
-    assert text.endswith('"every weighting, Shapley" is 0.562 / 0.562 after 60 s and 0.650 / 0.650 after 240 s.')
+    assert '"every weighting, Shapley" is 0.562 / 0.562 after 60 s and 0.650 / 0.650 after 240 s' in text
 
 
 @pytest.mark.parametrize("seconds", [30, 60])
@@ -255,19 +255,29 @@ def test_a_plateau_is_one_by_both_evaluators(gains: list[tuple[float, float, flo
 def test_the_longest_training_is_told_with_its_sitting() -> None:
     short = sitting_of(trained_piece(BASE, 0.4))
     long = sitting_of(trained_piece(BASE, 0.4), trained_piece(f"{BASE}, 240 s", 0.6, taken=240))
-    assert longest_text(("svhn", {"a": short, "b": long})).startswith(
-        "Trained for longer on SVHN (sitting 2, with models trained anew), FastSHAP's inclusion area is 0.475 / 0.475"
-    )
-    assert longest_text(("svhn", {"b": long, "a": short})).startswith("Trained for longer on SVHN, FastSHAP's")
-    assert longest_text(("svhn", {"a": short})) == ""
+    text = longest_text("svhn", {"a": short, "b": long})
+    assert "Trained for longer (SVHN, sitting 2; second surrogate / zero-masked model), our network was not" in text
+    assert "| FastSHAP | 0.475 / 0.475 | 0.650 / 0.650 |" in text
+    assert "(SVHN, sitting 1;" in longest_text("svhn", {"b": long, "a": short})
+    assert longest_text("svhn", {"a": short}) == ""
+
+
+def test_our_lead_is_told_in_equal_time() -> None:
+    ours = [trained_piece(EVERY, 0.6), trained_piece(f"{EVERY}, 240 s", 0.6, taken=240)]
+    base = [trained_piece(BASE, 0.4), trained_piece(f"{BASE}, 240 s", 0.5, taken=240)]
+    sitting = sitting_of(*ours, *base)
+    assert lead_text(sitting) == "our lead over FastSHAP shrinks"
+    early, late = (f"{area_of(0.6) / area_of(share) - 1:+.1%}" for share in (0.4, 0.5))
+    assert f"| ours over FastSHAP | {early} / {early} | {late} / {late} |" in longer_table(sitting)
+    assert f"{early} / {early} after 60 s each and {late} / {late} after 240 s each." in longer_text(sitting)
 
 
 def test_trainings_of_all_sittings_are_told_together() -> None:
     one = sitting_of(trained_piece(BASE, 0.4), trained_piece(EVERY, 0.6))
     two = sitting_of(*(trained_piece(BASE, 0.6, seed=seed) for seed in range(2)), trained_piece(EVERY, 0.6))
     text = trainings_text("SVHN", [one, two])
-    assert '0.650 ± 0.000 / 0.650 ± 0.000 for "every weighting" (2 trainings, 2 sittings)' in text
-    assert '0.592 ± 0.101 / 0.592 ± 0.101 for "FastSHAP" (3 trainings, 2 sittings)' in text
+    assert '0.650 ± 0.000 / 0.650 ± 0.000 for "every weighting" (2 trainings)' in text
+    assert '0.592 ± 0.101 / 0.592 ± 0.101 for "FastSHAP" (3 trainings)' in text
 
 
 def test_learned_values_are_held_against_those_that_they_were_to_learn() -> None:
@@ -337,7 +347,7 @@ def test_figures_of_a_smoke_run_say_so() -> None:
 
 def test_claims_that_are_open_are_not_counted_as_decided() -> None:
     rows = [["fast", "", "not confirmed: exact values are fast"], ["good", "x", "yes, preliminary"]]
-    assert "Of 2, 1 is decided (fast: not confirmed); 1 is open or preliminary." in claims_summary(rows)
+    assert claims_summary(rows).endswith("? Fast: not confirmed. Open or preliminary: good.")
 
 
 def test_times_of_two_runs_on_one_gpu_are_told_apart() -> None:
