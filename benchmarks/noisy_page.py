@@ -19,12 +19,13 @@ NOISY = """## Wrong labels: learnt features, the paper's figures c and d
 disjoint from them and from {unseen:,} unseen ones. Features: the last hidden layer of a ResNet-18 that was trained on
 the players and their noisy labels for {steps} steps, from scratch (the paper fine-tunes one). Accuracy of the networks
 on other images: {accuracy}. K = {k}, the soft utility unless it says vote. AUROC of finding the wrong labels, share of
-them found after inspecting 10 % and 20 % of the players, F1 of the lower of two clusters, seconds; mean and standard
-deviation over {seeds}. Learned: "improved" is our network, taught by exact values; "published" is the paper's, which
-learns from coalitions alone, for the vote. {learning}"unseen" values are of images that nothing was trained on, a tenth
-of them mislabelled too; "rank corr." is that with exact values of the same utility. Weightings of one kind share their
-time. G-Shapley made {passes} passes; TMC- and Beta-Shapley had {fits:,} fits of a logistic regression each, spent
-on {retrained:,} of the players and judged by these alone: for all players this budget is {each:.1f} fits each.
+them found after inspecting 10 % and 20 % of the players, F1 of calling the lower of two clusters of values wrong,
+seconds; mean and standard deviation over {seeds}. Learned: "improved" is our network, taught by exact values;
+"published" is the paper's, which learns from coalitions alone, for the vote. {learning}"unseen" values are of images
+that nothing was trained on, a tenth of them mislabelled too; "rank corr." is that with exact values of the same
+utility. Weightings of one kind share their time. G-Shapley made {passes} passes; TMC- and Beta-Shapley had {fits:,}
+fits of a logistic regression each, spent on {retrained:,} of the players and judged by these alone: for all players
+this budget is {each:.1f} fits each.
 
 {methods}
 
@@ -103,7 +104,8 @@ def learning_text(settings: Mapping[str, Any]) -> str:
     times = {part: settings.get(f"seconds, {part}") for part in ("improved", "published")}
     told = listed(f"{seconds:g} s ({part})" for part, seconds in times.items() if seconds)
     sharing = "six networks at a time on one GPU"
-    return f"They had {told} to learn, on {reference_name(USUAL)}, {sharing}; " if told else ""
+    first = "what is worked out before comes on top"
+    return f"They had {told} to learn ({first}), on {reference_name(USUAL)}, {sharing}; " if told else ""
 
 
 def summary_text(tables: Mapping[str, Any]) -> str:

@@ -11,7 +11,8 @@ from provenance import provenance
 PAGE = """## What a valuation costs
 
 Points around ten class centres, K = 5. Every row is a process of its own; its peak memory is that of all processes it
-starts, with Python, libraries and the points themselves, or that of the GPU.
+starts, with Python, libraries and the points themselves, or that of the GPU. Table 2 has as many points, of real
+images, in another process: compare times within a table, not across.
 
 {speed}
 
