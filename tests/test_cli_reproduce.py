@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,22 @@ import sys
 OPTIONS = ("--smoke", "--out")
 print("asked for", sys.argv[1:], flush=True)
 sys.exit(int("--fail" in sys.argv) * 7)
+'''
+WAITING = '''"""Waits for Ctrl-C, which only its parent gets."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+OPTIONS = ("--smoke", "--out")
+try:
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(60)
+except KeyboardInterrupt:
+    Path("../stopped").touch()
+    sys.exit(130)
 '''
 DOCUMENT = {"date": "2026-11-15T10:00:00", "wall_time_s": 1234.5}
 CPU = {"gpu": None, "cores": 2, "processor": "AMD EPYC"}
@@ -136,23 +151,20 @@ def test_folders_that_take_no_files_are_refused_before_anything_runs(
     ],
 )
 def test_an_interrupted_script_is_waited_for_and_ours_says_whether_it_goes_on(
-    option: str, options: list[str], told: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
+    option: str, options: list[str], told: str, checkout: Path
 ) -> None:
-    (checkout / "benchmarks" / "sheep.py").write_text(f"{SCRIPT}# {option}\n")
-    waits = []
-
-    class Interrupted(subprocess.Popen[bytes]):
-        def wait(self, timeout: float | None = None) -> int:
-            waits.append(timeout)
-            if len(waits) == 1:
-                raise KeyboardInterrupt
-            return super().wait(timeout)
-
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    (checkout / "benchmarks" / "sheep.py").write_text(f"{WAITING}# {option}\n")
     code, _, err = run("sheep", *options)
     assert code == 130
-    assert len(waits) > 1
+    assert (checkout / "stopped").exists()
     assert told in err
+
+
+def test_a_script_that_ends_well_in_spite_of_an_interrupt_was_not_stopped(checkout: Path) -> None:
+    (checkout / "benchmarks" / "sheep.py").write_text(WAITING.replace("sys.exit(130)", "sys.exit(0)"))
+    code, _, err = run("sheep")
+    assert code == 0
+    assert "stopped:" not in err
 
 
 def test_scripts_of_the_repository_say_whether_they_keep_pieces() -> None:

@@ -7,7 +7,6 @@ import itertools
 import json
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fwshapley.checks import closest
+from fwshapley.cli.child import run_to_end
 from fwshapley.cli.comparison import compare_figures
 from fwshapley.cli.console import console, errors, errors_explained
 from fwshapley.files import check_writable
@@ -108,7 +108,10 @@ def _run(script: Path, options: Sequence[str]) -> int:
     started = time.time()
     command = [sys.executable, str(script), *options]
     errors.print(Text(f"running {' '.join(command[1:])}", style="dim"), soft_wrap=True)
-    status = _wait_for(command, _on_going_on(script, options))
+    status, interrupted = run_to_end(command)
+    if interrupted and status:
+        errors.print(Text(f"stopped: {_on_going_on(script, options)}"), soft_wrap=True)
+        return KILLED + signal.SIGINT
     if folders and not status:
         told = f"results are in {folders['--out']}, figures in {folders['--figures']}"
         errors.print(Text(told, style="dim"), soft_wrap=True)
@@ -154,20 +157,6 @@ def _on_going_on(script: Path, options: Sequence[str]) -> str:
     if keeps["usual"] or _given(options, "--work"):
         return "the same command goes on from finished pieces"
     return "the same command starts anew; one with --work FOLDER would go on from finished pieces"
-
-
-def _wait_for(command: Sequence[str], then: str) -> int:
-    """Run a command to its end, which is also ours: it does not outlive us."""
-    with subprocess.Popen(command) as process:  # noqa: S603 - the script that the user named
-        before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-        try:
-            return process.wait()
-        except KeyboardInterrupt:  # the script has it too, as both are of one terminal
-            process.wait()
-            errors.print(Text(f"stopped: {then}"), soft_wrap=True)
-            return KILLED + signal.SIGINT
-        finally:
-            signal.signal(signal.SIGTERM, before)
 
 
 def _list(folder: Path, scripts: dict[str, str]) -> Table:
