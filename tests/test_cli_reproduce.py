@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fwshapley.cli import app, reproduce
-from fwshapley.cli.comparison import compare_figures, difference
+from fwshapley.cli.comparison import compare_figures, compare_seeds, difference
 
 CHECKOUT = Path(__file__).parents[1]
 SCRIPT = '''"""Counts sheep.
@@ -38,7 +38,7 @@ except KeyboardInterrupt:
     Path("../stopped").touch()
     sys.exit(130)
 '''
-DOCUMENT = {"date": "2026-11-15T10:00:00", "wall_time_s": 1234.5}
+DOCUMENT = {"date": "2026-11-15T10:00:00", "wall_time_s": 1234.5, "seeds": [0, 1, 2]}
 CPU = {"gpu": None, "cores": 2, "processor": "AMD EPYC"}
 
 
@@ -207,7 +207,7 @@ def test_a_script_that_is_killed_is_told_apart(checkout: Path) -> None:
 COUNTING = """
 from pathlib import Path
 out = Path(sys.argv[sys.argv.index("--out") + 1])
-found = '{"benchmark": "sheep", "results": {"sheep": 100.5, "wolves": [1, 1]}}'
+found = '{"benchmark": "sheep", "seeds": [0, 1, 2], "results": {"sheep": 100.5, "wolves": [1, 1]}}'
 (out / "sheep.json").write_text(found)
 """
 
@@ -217,12 +217,28 @@ def test_a_run_says_how_its_figures_agree_with_the_recorded_ones(checkout: Path)
     _, out, _ = run("sheep")
     assert "recorded figures" not in out
     script.write_text(SCRIPT.replace("sys.exit", f"{COUNTING}\nsys.exit"))
-    told = "sheep: 3 of 3 recorded figures were measured again: 2 within 1 %; the largest relative difference is 50 %, "
+    told = "sheep: 3 of 3 recorded figures were measured again: 2 within 1 %; "
+    farthest = "the largest difference, relative to the larger of two, is 50 %: 1 at wolves.2 of 2, recorded 2\n"
     for folder in ([], ["--out", str(checkout / "benchmarks" / "results")]):  # the latter replaces the record
         code, out, _ = run("sheep", *folder)
         assert code == 0
-        assert f"{told}1 at wolves.2 of 2, recorded 2\n" in out
+        assert f"{told}{farthest}" in out
     assert "recorded figures" not in run("sheep", "--smoke")[1]
+    script.write_text(script.read_text().replace("[0, 1, 2]", "[1]"))
+    assert "sheep (seed 1; recorded with 0 to 2): 3 of 3 recorded figures" in run("sheep")[1]
+
+
+@pytest.mark.parametrize(
+    ("found", "recorded", "told"),
+    [
+        ([0, 1], range(10), " (seeds 0 and 1; recorded with 0 to 9)"),
+        ([7], [0], " (seed 7; recorded with 0)"),
+        ([5, 0, 2], [2, 1, 0], " (seeds 0, 2 and 5; recorded with 0 to 2)"),
+        ([2, 1, 0], [0, 1, 2], ""),
+    ],
+)
+def test_seeds_that_differ_are_told(found: list[int], recorded: list[int], told: str) -> None:
+    assert compare_seeds(found, recorded) == told
 
 
 def test_figures_compare_at_the_same_place_only() -> None:
@@ -233,14 +249,14 @@ def test_figures_compare_at_the_same_place_only() -> None:
     assert compare_figures({"a": {"b": [1.0, 2.0, 3.0]}, "f": 1}, recorded) == (
         "none of the 4 recorded figures was measured again"
     )
-    assert compare_figures({"c": -1e-3}, recorded).endswith("is 100 %, -0.001 at c, recorded 0")
+    assert compare_figures({"c": -1e-3}, recorded).endswith("is 100 %: -0.001 at c, recorded 0")
 
 
 def test_times_are_figures_but_not_what_all_of_it_took() -> None:
     recorded = {"seconds": 60, "rows": [{"seed": 0, "seconds": 2.0}]}
     assert compare_figures({"seconds": 90, "rows": [{"seed": 1, "seconds": 3.0}]}, recorded) == (
         "1 of 1 recorded figures were measured again: 0 within 1 %; "
-        "the largest relative difference is 33.3 %, 3 at rows.1 of 1.seconds, recorded 2"
+        "the largest difference, relative to the larger of two, is 33.3 %: 3 at rows.1 of 1.seconds, recorded 2"
     )
 
 

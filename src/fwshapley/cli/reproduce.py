@@ -21,7 +21,7 @@ from rich.text import Text
 
 from fwshapley.checks import closest
 from fwshapley.cli.child import run_to_end
-from fwshapley.cli.comparison import compare_figures
+from fwshapley.cli.comparison import compare_figures, compare_seeds
 from fwshapley.cli.console import console, errors, errors_explained
 from fwshapley.files import check_writable
 
@@ -122,8 +122,9 @@ def _run(script: Path, options: Sequence[str]) -> int:
 def _tell_agreement(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
     """Print how what was measured now agrees with what was recorded before it."""
     for name in (name for name in found if name in recorded):
-        told = compare_figures(found[name]["results"], recorded[name]["results"])
-        console.print(Text(f"{name}: {told}"), soft_wrap=True)
+        now, then = found[name], recorded[name]
+        seeds = compare_seeds(now["seeds"], then["seeds"])
+        console.print(Text(f"{name}{seeds}: {compare_figures(now['results'], then['results'])}"), soft_wrap=True)
 
 
 def _read_records(folder: Path, name: str, since: float = 0.0) -> dict[str, dict[str, Any]]:
