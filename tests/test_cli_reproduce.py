@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fwshapley.cli import app, reproduce
+from fwshapley.cli import app, reproduce, requirements
 from fwshapley.cli.comparison import compare_figures, compare_seeds, difference
 
 CHECKOUT = Path(__file__).parents[1]
@@ -202,6 +202,53 @@ def test_without_a_checkout_it_says_what_to_get(checkout: Path, monkeypatch: pyt
 def test_a_script_that_is_killed_is_told_apart(checkout: Path) -> None:
     (checkout / "benchmarks" / "sheep.py").write_text('import os\nos.kill(os.getpid(), 9)  # "--smoke"\n')
     assert run("sheep")[0] == 137
+
+
+@pytest.mark.parametrize(
+    ("script", "helper", "told"),
+    [
+        (
+            "from shapiq.missing import x",
+            "",
+            "sheep needs shapiq, which is not installed: pip install 'fwshapley[peers]'",
+        ),
+        (
+            "import shapiq, sklearn.svm",
+            "",
+            "sheep needs shapiq, scikit-learn, which are not installed: pip install 'f",
+        ),
+        (
+            "import helper",
+            "import captum\nimport sheep",
+            "pip install 'fwshapley[baselines]' (in a checkout: pip install '.[b",
+        ),
+        ("import captum, torch, shapiq, wool", "", "pip install 'fwshapley[baselines,peers]' wool (in"),
+        ("import wool", "", "sheep needs wool, which is not installed: pip install wool\n"),
+    ],
+)
+def test_what_a_script_lacks_is_told_before_it_runs(
+    script: str, helper: str, told: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = {"captum", "shapiq", "sklearn", "wool"}
+    monkeypatch.setattr(requirements, "find_spec", lambda name: None if name in lacking else name)
+    extras = {
+        "baselines": ["captum", "scikit-learn"],
+        "dev": [*lacking - {"wool"}],
+        "peers": ["scikit-learn", "shapiq"],
+    }
+    needed = [f"{name}>=1.0; extra == '{extra}'" for extra, names in extras.items() for name in names]
+    monkeypatch.setattr(requirements, "requires", lambda _: ["torch>=2", *needed])
+    (checkout / "benchmarks" / "sheep.py").write_text(f"{script}\n{SCRIPT}")
+    (checkout / "benchmarks" / "helper.py").write_text(helper)
+    for options in ([], ["--help"]):
+        code, _, err = run("sheep", *options)
+        assert code == 2
+        assert told in err
+
+
+def test_scripts_of_the_repository_import_what_is_known() -> None:
+    for name in reproduce.find_scripts(CHECKOUT / "benchmarks"):
+        requirements.check_installed(CHECKOUT / "benchmarks" / f"{name}.py", [CHECKOUT / "examples"])
 
 
 COUNTING = """

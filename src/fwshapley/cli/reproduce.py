@@ -23,6 +23,7 @@ from fwshapley.checks import closest
 from fwshapley.cli.child import run_to_end
 from fwshapley.cli.comparison import compare_figures, compare_seeds
 from fwshapley.cli.console import console, errors, errors_explained
+from fwshapley.cli.requirements import check_installed
 from fwshapley.files import check_writable
 
 SMOKE = "--smoke"
@@ -98,6 +99,7 @@ def find_scripts(folder: Path) -> dict[str, str]:
 
 def _run(script: Path, options: Sequence[str]) -> int:
     """Run a script with this Python, its output as it comes, and return its exit status."""
+    check_installed(script, [script.parents[1] / "examples"])
     options = list(options[1:] if options[:1] == ["--"] else options)
     folders = {} if MEASURE_NOTHING & {*options} else _choose_folders(script, options)
     for option, folder in folders.items():
