@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from fwshapley import files
 from fwshapley.cli import app, reproduce, requirements
 from fwshapley.cli.comparison import compare_figures, compare_seeds, difference
 
@@ -126,13 +128,24 @@ def test_a_run_does_not_replace_what_was_recorded(checkout: Path, capfd: pytest.
     assert f"asked for ['--smoke', '--out=mine', '--figures', '{smoke}']" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize("option", ["--out", "--figures"])
 def test_folders_that_take_no_files_are_refused_before_anything_runs(
-    checkout: Path, capfd: pytest.CaptureFixture[str]
+    option: str, checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (checkout / "taken").write_text("a file")
-    code, _, err = run("sheep", "--out", str(checkout / "taken"))
+    code, _, err = run("sheep", option, str(checkout / "taken"))
     assert code == 2
-    assert "taken is a file: choose another folder" in " ".join(err.split())
+    assert f"taken is a file: choose another folder for {option}\n" in err
+
+    def write(dir: Path) -> AbstractContextManager[None]:  # noqa: A002 - as TemporaryFile has it
+        if dir.name == "full":
+            raise OSError(28, "No space left on device", dir)
+        return nullcontext()
+
+    monkeypatch.setattr(files, "TemporaryFile", write)
+    code, _, err = run("sheep", option, str(checkout / "full"))
+    assert code == 2
+    assert f"full cannot be written to (No space left on device): choose another folder for {option}\n" in err
     assert "asked for" not in capfd.readouterr().out
 
 

@@ -24,7 +24,7 @@ from fwshapley.cli.child import run_to_end
 from fwshapley.cli.comparison import compare_figures, compare_seeds
 from fwshapley.cli.console import console, errors, errors_explained
 from fwshapley.cli.requirements import check_installed
-from fwshapley.files import check_writable
+from fwshapley.files import make_folder
 
 SMOKE = "--smoke"
 MEASURE_NOTHING = {"--help", "-h", "--draw"}
@@ -103,8 +103,7 @@ def _run(script: Path, options: Sequence[str]) -> int:
     options = list(options[1:] if options[:1] == ["--"] else options)
     folders = {} if MEASURE_NOTHING & {*options} else _choose_folders(script, options)
     for option, folder in folders.items():
-        check_writable(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, option)
         options += [] if _given(options, option) else [option, str(folder)]
     recorded = {} if SMOKE in options else _read_records(script.parent / "results", script.stem)
     started = time.time()
