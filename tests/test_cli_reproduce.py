@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from fwshapley import files
@@ -126,6 +127,21 @@ def test_a_run_does_not_replace_what_was_recorded(checkout: Path, capfd: pytest.
     assert f"asked for ['--smoke', '--out', '{smoke}', '--figures', '{smoke}']" in capfd.readouterr().out
     assert run("sheep", "--smoke", "--out=mine")[0] == 0
     assert f"asked for ['--smoke', '--out=mine', '--figures', '{smoke}']" in capfd.readouterr().out
+
+
+def test_a_run_without_the_gpu_of_its_record_says_that_it_takes_long(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "recorded in 1,234 s on NVIDIA H200; there is no GPU here, so this may take many times as long\n"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "no GPU here" not in run("sheep")[2]  # it was recorded without one, too
+    (checkout / "benchmarks" / "results" / "sheep.json").unlink()
+    assert told in run("sheep")[2]
+    for options in (["--smoke"], ["--draw"], ["--help"], ["--join"]):
+        assert "no GPU here" not in run("sheep", *options)[2]
+    assert "no GPU here" not in run("goats")[2]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert "no GPU here" not in run("sheep")[2]
 
 
 @pytest.mark.parametrize("option", ["--out", "--figures"])
@@ -276,7 +292,10 @@ def test_a_run_says_how_its_figures_agree_with_the_recorded_ones(checkout: Path)
     script = checkout / "benchmarks" / "sheep.py"
     _, out, _ = run("sheep")
     assert "recorded figures" not in out
-    script.write_text(SCRIPT.replace("sys.exit", f"{COUNTING}\nsys.exit"))
+    counting = SCRIPT.replace("sys.exit", f"{COUNTING}\nsys.exit")
+    script.write_text(counting.replace("[0, 1, 2]", "[1]"))
+    assert "sheep (seed 1; recorded with 0 to 2): 3 of 3 recorded figures" in run("sheep")[1]
+    script.write_text(counting)
     told = "sheep: 3 of 3 recorded figures were measured again: 2 within 1 %; "
     farthest = "the largest difference, relative to the larger of two, is 50 %: 1 at wolves.2 of 2, recorded 2\n"
     for folder in ([], ["--out", str(checkout / "benchmarks" / "results")]):  # the latter replaces the record
@@ -284,8 +303,6 @@ def test_a_run_says_how_its_figures_agree_with_the_recorded_ones(checkout: Path)
         assert code == 0
         assert f"{told}{farthest}" in out
     assert "recorded figures" not in run("sheep", "--smoke")[1]
-    script.write_text(script.read_text().replace("[0, 1, 2]", "[1]"))
-    assert "sheep (seed 1; recorded with 0 to 2): 3 of 3 recorded figures" in run("sheep")[1]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -28,11 +29,15 @@ from fwshapley.files import make_folder
 
 SMOKE = "--smoke"
 MEASURE_NOTHING = {"--help", "-h", "--draw"}
+ONLY_JOIN = {"--join", "--add"}
 PASSED_ON = {"allow_interspersed_args": False}
 """Setting of the command: what follows NAME is the script's."""
 
 KEEPS = re.compile(r'"--work", type=Path(?P<usual>, default=.*?)?, help="[^"]*(keep|kept)')
 """Option of a script that keeps finished pieces; others take those of another script."""
+
+CORES = re.compile(r"\d+ cores of ")
+"""Start of the name of a machine without a GPU."""
 
 OWN_CHECKOUT = Path(__file__).parents[3]
 """Where the repository is if the package is installed from it in place; else a folder of Python's."""
@@ -106,6 +111,8 @@ def _run(script: Path, options: Sequence[str]) -> int:
         make_folder(folder, option)
         options += [] if _given(options, option) else [option, str(folder)]
     recorded = {} if SMOKE in options else _read_records(script.parent / "results", script.stem)
+    if folders and not ONLY_JOIN & {*options} and not torch.cuda.is_available():
+        _tell_of_gpus(recorded.values())
     started = time.time()
     command = [sys.executable, str(script), *options]
     errors.print(Text(f"running {' '.join(command[1:])}", style="dim"), soft_wrap=True)
@@ -118,6 +125,16 @@ def _run(script: Path, options: Sequence[str]) -> int:
         errors.print(Text(told, style="dim"), soft_wrap=True)
         _tell_agreement(_read_records(folders["--out"], script.stem, since=started), recorded)
     return status
+
+
+def _tell_of_gpus(recorded: Iterable[Mapping[str, Any]]) -> None:
+    """Print how long it took with a GPU, which is not here, unless it was recorded without one, too."""
+    hardware = [(document, measured_on(document)) for document in recorded]
+    if hardware and all(any(map(_is_gpu, machines)) for _, machines in hardware):
+        document, machines = hardware[0]
+        before = f"recorded in {time_spent(document)} on {' and '.join(machines)}"
+        told = f"{before}; there is no GPU here, so this may take many times as long"
+        errors.print(Text(told, style="dim"), soft_wrap=True)
 
 
 def _tell_agreement(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
@@ -200,6 +217,10 @@ def measured_on(document: Mapping[str, Any]) -> list[str]:
     names = list(dict.fromkeys(origin.partition("; ")[0] for origin in origins))
     machine = document["machine"]
     return names or [machine["gpu"] or f"{machine['cores']} cores of {machine['processor']}"]
+
+
+def _is_gpu(machine: str) -> bool:
+    return not CORES.match(machine)
 
 
 def _address() -> str:
