@@ -133,7 +133,7 @@ def load(source: Source | None, seed: int) -> Images:
 
 def images_of(source: Source, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels and classes of a split, channels last as recorded: a randomised PCA depends on the order of columns."""
-    found = read_data(*source, split)
+    found = read_data(*source, split, least=POINTS if split == "train" else REFERENCES)
     return found.images.numpy().transpose(0, 2, 3, 1), found.labels.numpy()
 
 

@@ -207,7 +207,7 @@ def load(
     """Points of a seed: drawn, and flipped."""
     if name == "Fashion-MNIST":
         assert data is not None  # noqa: S101 - `need_data` has seen to it
-        images = read_data("fashion_mnist", data)
+        images = read_data("fashion_mnist", data, least=sum(sizes or SIZES[name]) + queries)
         x, y = images.images.flatten(1).double().numpy() / 255, images.labels.numpy()
     else:
         x, y = {"digits": load_digits, "breast cancer": load_breast_cancer}[name](return_X_y=True)

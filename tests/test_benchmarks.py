@@ -114,11 +114,36 @@ def test_data_are_read_from_files_and_folders_or_refused_in_a_line(
         np.savez(path, x_train=x, y_train=y)
     for path in (folder, tmp_path, tmp_path / "mine.npz"):
         assert len(read_data("fashion_mnist", path).labels) == 3
+    with pytest.raises(SystemExit, match=r"mine\.npz: there are 3 images of fashion_mnist to train, and 4 are needed"):
+        read_data("fashion_mnist", tmp_path / "mine.npz", least=4)
     with pytest.raises(SystemExit, match=r"--data \S+mine\.npz: \S+ is not CIFAR-10: its images are"):
         read_data("cifar10", tmp_path / "mine.npz")
     (tmp_path / "mine.npz").write_bytes(b"PK\3\4 and no more")
     with pytest.raises(SystemExit, match=r"mine\.npz is damaged or cut off"):
         read_data("fashion_mnist", tmp_path / "mine.npz")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("agreement --data {}", "there are 100 images of cifar10 to train, and 1,536 are needed"),
+        ("inclusion --data {} --datasets cifar10", "there are 100 images of cifar10 to train, and 1,536 are needed"),
+        ("label_noise --data {}", "there are 100 images of cifar10 to train, and 10,000 are needed"),
+        ("noisy_labels --data {} --parts exact", "there are 100 images of cifar10 to train, and 20,000 are needed"),
+    ],
+)
+def test_too_few_images_are_told_in_a_line(
+    arguments: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda _: None)  # of all tests to come
+    x, y = np.zeros((100, 32, 32, 3), np.uint8), np.arange(100) % 10
+    np.savez(tmp_path / "cifar10.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    script, *rest = arguments.format(tmp_path / "cifar10.npz").split()
+    monkeypatch.setattr(sys, "argv", [script, *rest, "--out", str(tmp_path), "--figures", str(tmp_path)])
+    with pytest.raises(SystemExit, match=complaint):
+        import_module(script).main()
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, BENCHMARKS / "publish.py"], ids=lambda script: script.stem)
