@@ -93,7 +93,10 @@ def main() -> None:
         runs = runs_in(work)
     started -= time_of(before.values())
     results = {"setting": setting.facts, "images": arguments.images, "calls": 2 * arguments.calls, "runs": runs}
-    record("agreement", results, out=arguments.out, seeds=seeds_of(runs), started=started, packages=["accelerate"])
+    record(
+        "agreement", results, out=arguments.out, seeds=seeds_of(runs), started=started, packages=["accelerate"],
+        device=arguments.device,
+    )  # fmt: skip
     if not arguments.no_figure:
         marked(draw(runs), smoke=arguments.smoke).savefig(arguments.figures / "agreement.png")
 

@@ -50,7 +50,7 @@ def main() -> None:
     device = torch.device(arguments.device)
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
-    keep = partial(record, out=arguments.out, seeds=arguments.seeds, started=started)
+    keep = partial(record, out=arguments.out, seeds=arguments.seeds, started=started, device=arguments.device)
     if arguments.data:
         model, teacher, student, x, compared = distilled(arguments, device)
         print(json.dumps(compared), flush=True)

@@ -167,8 +167,10 @@ def main() -> None:
             PARTS[part](study)
     results = gather(pieces_in(arguments.work), {} if arguments.smoke else recorded("inclusion", arguments.out))
     started = time.perf_counter() - results["seconds"]
-    seeds = results["seeds"]
-    record("inclusion", results, out=arguments.out, seeds=seeds, started=started, packages=["accelerate"])
+    record(
+        "inclusion", results, out=arguments.out, seeds=results["seeds"], started=started, packages=["accelerate"],
+        device=arguments.device,
+    )  # fmt: skip
     if not arguments.no_figure:
         marked(draw(results, smoke=arguments.smoke), smoke=arguments.smoke).savefig(arguments.figures / "inclusion.png")
 

@@ -120,8 +120,10 @@ def main() -> None:
         run(job, arguments)
     results = gather(arguments)
     started = time.perf_counter() - results["seconds"]
-    packages = ["scikit-learn"]
-    record("learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=packages)
+    record(
+        "learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started,
+        packages=["scikit-learn"], device=arguments.device,
+    )  # fmt: skip
     marked(draw(results), smoke=arguments.smoke).savefig(arguments.figures / "learned_valuation.png")
 
 

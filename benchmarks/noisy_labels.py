@@ -107,8 +107,10 @@ def main() -> None:
     earlier = {} if arguments.smoke else recorded("noisy_labels", arguments.out)
     results = join(arguments.work, arguments.seeds, known, earlier)
     started = time.perf_counter() - results["seconds"]
-    packages = ["cleanlab", "scikit-learn"]
-    record("noisy_labels", results, out=arguments.out, seeds=results["seeds"], started=started, packages=packages)
+    record(
+        "noisy_labels", results, out=arguments.out, seeds=results["seeds"], started=started,
+        packages=["cleanlab", "scikit-learn"], device=arguments.device,
+    )  # fmt: skip
     if results["curves"]:  # there are none before the paper's noise was run
         marked(draw(results["curves"]), smoke=arguments.smoke).savefig(arguments.figures / "noisy_labels.png")
 

@@ -77,7 +77,10 @@ def main() -> None:
         "images": MANY, "at once": arguments.at_once, "calls": arguments.calls, "trained": arguments.data is not None,
         "weightings": len(resnet.WEIGHTS), "methods": rows,
     }  # fmt: skip
-    record("table1", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["captum"])
+    record(
+        "table1", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["captum"],
+        device=arguments.device,
+    )  # fmt: skip
     if not arguments.no_figure:
         with written_whole(arguments.figures / "table1.png") as temporary:
             marked(draw(results), smoke=arguments.smoke).savefig(temporary)

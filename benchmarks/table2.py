@@ -102,7 +102,10 @@ def main() -> None:
         return
     results = join(arguments.work)
     started = time.perf_counter() - results["seconds"]
-    record("table2", results, out=arguments.out, seeds=results["seeds"], started=started, packages=["scikit-learn"])
+    record(
+        "table2", results, out=arguments.out, seeds=results["seeds"], started=started, packages=["scikit-learn"],
+        device=arguments.device,
+    )  # fmt: skip
     marked(draw(results["rows"]), smoke=arguments.smoke).savefig(arguments.figures / "table2.png")
 
 

@@ -55,7 +55,10 @@ def main() -> None:
         draw(results["growth"]).savefig(arguments.figures / f"{name}.png")
         return
     results = on_gpu(arguments.seeds[0]) if arguments.device == "cuda" else on_cpu(arguments)
-    record(name, results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["joblib"])
+    record(
+        name, results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["joblib"],
+        device=arguments.device,
+    )  # fmt: skip
     if "growth" in results and not arguments.no_figure:
         marked(draw(results["growth"]), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 

@@ -101,6 +101,19 @@ def test_a_gpu_that_is_not_there_is_refused_at_once(
     assert "argument --device: torch has no 'cuda' here: Torch not compiled with CUDA" in capsys.readouterr().err
 
 
+def test_a_gpu_that_was_not_used_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    record, pieces = import_module("record"), import_module("pieces")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: f"NVIDIA H200, {device}")
+    for device, gpu in (("cpu", None), ("cuda", "NVIDIA H200, cuda"), (None, "NVIDIA H200, None")):
+        path = record.record("sheep", {}, out=tmp_path, seeds=[0], started=0.0, device=device)
+        assert json.loads(path.read_text())["machine"]["gpu"] == gpu
+    for device, told in (("cpu", "cores of"), ("cuda:1", "NVIDIA H200, cuda:1; ")):
+        pieces.keep_piece(tmp_path / "piece.json", {}, device)
+        assert told in pieces.origin(pieces.read_piece(tmp_path / "piece.json"))
+
+
 def test_data_are_read_from_files_and_folders_or_refused_in_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
