@@ -119,7 +119,7 @@ def parse() -> argparse.Namespace:
     if not (arguments.draw or arguments.add):
         need_data(parser, arguments)
     if arguments.smoke:
-        arguments.runs = ["2 minutes"]
+        arguments.runs, arguments.seeds = ["2 minutes"], arguments.seeds[:1]
     arguments.images, arguments.calls = (SMOKE_IMAGES, SMOKE_CALLS) if arguments.smoke else (IMAGES, CALLS)
     return arguments
 

@@ -76,8 +76,10 @@ def parse() -> argparse.Namespace:
         "--data", type=existing_path, help="CIFAR-10, as in agreement.py; else untrained networks are timed"
     )
     parser.add_argument("--work", type=Path, help="folder that benchmarks/agreement.py worked in")
-    parser.add_argument("--explainer", default="5 minutes", help="which of its runs to distill")
-    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of networks that are not trained")
+    parser.add_argument(
+        "--explainer", default="5 minutes", help="which of its runs to distill, such as '5 minutes, seed 1'"
+    )
+    parser.add_argument("--seeds", type=int, nargs=1, help="of networks that are not trained")
     parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -87,6 +89,9 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.data and not arguments.work:
         parser.error("--data needs the --work folder of benchmarks/agreement.py")
+    if arguments.data and arguments.seeds:
+        parser.error("--seeds is not for --data: a student has its teacher's, which --explainer names")
+    arguments.seeds = [agreement.seed_of(arguments.explainer)] if arguments.data else arguments.seeds or [0]
     return arguments
 
 

@@ -204,7 +204,7 @@ def parse() -> argparse.Namespace:
     if arguments.smoke:
         arguments.searched = fw.FEASIBLE_SET[:1]
         arguments.work = arguments.out / "parts"
-        arguments.datasets, arguments.seeds = ["cifar10"], [0]
+        arguments.datasets, arguments.seeds = ["cifar10"], arguments.seeds[:1]
         left_out = {"encoder", CHOSEN, NOT_CENTRED, "long run, chosen", f"{BASE}, longer", f"{EVERY}, longer"}
         arguments.parts = [part for part in PARTS if part not in left_out]
         arguments.images, arguments.steps, arguments.calls, arguments.validation = 4, 4, 530, 8

@@ -112,7 +112,9 @@ def main() -> None:
         results = json.loads((arguments.out / "learned_valuation.json").read_text())["results"]
         draw(results).savefig(arguments.figures / "learned_valuation.png")
         return
-    jobs = [(part, seed) for part in arguments.parts for seed in (arguments.seeds if part in RUNS else [0])]
+    jobs = [
+        (part, seed) for part in arguments.parts for seed in (arguments.seeds if part in RUNS else arguments.seeds[:1])
+    ]
     alone = [job for job in jobs if job[0] not in SIZES]  # these use all cores, or time what they do
     with ProcessPoolExecutor(arguments.workers, get_context("spawn")) as pool:
         list(pool.map(run, [job for job in jobs if job[0] in SIZES], itertools.repeat(arguments)))
@@ -195,7 +197,8 @@ def parse() -> argparse.Namespace:
     arguments.budgets = {f"{seconds} s": fw.Budget(seconds=seconds) for seconds in SECONDS}
     arguments.fits, arguments.reference_fits, arguments.players, arguments.sizes = FITS, REFERENCE_FITS, PLAYERS, None
     if arguments.smoke:
-        arguments.parts, arguments.seeds, arguments.jobs = ["breast cancer", "logistic regression"], [0], 1
+        arguments.parts, arguments.jobs = ["breast cancer", "logistic regression"], 1
+        arguments.seeds = arguments.seeds[:1]
         arguments.work = arguments.out / "parts"
         arguments.budgets = {"2 steps": fw.Budget(steps=2)}
         arguments.players, arguments.reference_fits, arguments.sizes = 40, 150, (60, 40)
@@ -306,7 +309,9 @@ def study_fits(name: str, seed: int, arguments: argparse.Namespace) -> dict[str,
     x, y = x[order] / 16, y[order]
     n, model = arguments.players, MODELS[name]
     flipped = flip_labels(y[:n], share=SHARE, how="next", seed=seed)
-    data, reference, wrong = (x[:n], flipped.labels), (x[n : 3 * n], y[n : 3 * n]), flipped.flipped
+    data, wrong = (x[:n], flipped.labels), flipped.flipped
+    known = n + np.flatnonzero(np.isin(y[n : 3 * n], flipped.labels))  # a smoke run may have no point of a class
+    reference = (x[known], y[known])
     retrain = partial(fw.RetrainingValuator, model, n_jobs=arguments.jobs, progress=False)
     long = retrain(method="least squares", budget=arguments.reference_fits, seed=10**6 + seed).fit(*data, reference)
     truth, noise = long.values_, long.result_.stderr

@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the games, which are pooled")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")
     arguments = parser.parse_args()
+    seeds = arguments.seeds[:1] if arguments.smoke else arguments.seeds
     started = time.perf_counter()
     count, enumerated = (4, (5, 6)) if arguments.smoke else (N_GAMES, ENUMERATED_PLAYERS)
     level_players = 5 if arguments.smoke else LEVEL_PLAYERS
@@ -72,7 +73,7 @@ def main() -> None:
     results = {
         "lemma": [lemma_row(weights, n) for weights in FEASIBLE_SET for n in LEMMA_PLAYERS],
         "solution": [
-            solution_row(kind, weights, draw_games(kind, n, count, arguments.seeds))
+            solution_row(kind, weights, draw_games(kind, n, count, seeds))
             for kind in GAMES
             for weights in every
             for n in enumerated
@@ -88,7 +89,7 @@ def main() -> None:
             for n in RATIO_PLAYERS
         ],
         "level_and_pairs": [
-            level_row(kind, weights, draw_games(kind, level_players, count, arguments.seeds))
+            level_row(kind, weights, draw_games(kind, level_players, count, seeds))
             for kind in GAMES
             for weights in FEASIBLE_SET
         ],
@@ -99,7 +100,6 @@ def main() -> None:
     set_style()
     draw_lemma(arguments.figures / "lemma.png")
     draw_kernel_error(results, arguments.figures / "kernel_error.png")
-    seeds = arguments.seeds
     print("wrote", record("lemma", results, out=arguments.out, seeds=seeds, started=started, packages=["matplotlib"]))
 
 

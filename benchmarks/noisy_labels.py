@@ -153,7 +153,7 @@ def parse() -> argparse.Namespace:
     if not arguments.draw and arguments.parts and (not features_are_kept or {*NEED_ALL} & {*arguments.parts}):
         need_data(parser, arguments, f"the parts {', '.join(arguments.parts)}")
     if arguments.smoke:
-        arguments.data, arguments.seeds, arguments.noises = {"digits": None}, [0], [PAPER_NOISE]
+        arguments.data, arguments.seeds, arguments.noises = {"digits": None}, arguments.seeds[:1], [PAPER_NOISE]
         arguments.work, arguments.sizes, arguments.jobs = arguments.out / "noisy_labels", SMOKE_POINTS, 1
         arguments.features, arguments.parts = KINDS[:2], [part for part in arguments.parts if part != "tmc"]
         arguments.steps, arguments.width = 8, SMOKE_WIDTH

@@ -108,7 +108,8 @@ def parse() -> argparse.Namespace:
     arguments.timed, arguments.judged, arguments.epochs = MANY, None, EPOCHS
     arguments.budget = fw.Budget(seconds=SECONDS)
     if arguments.smoke:
-        arguments.seeds, arguments.inputs, arguments.calls, arguments.few = [0], 3, 256, 1
+        arguments.seeds = arguments.seeds[:1]
+        arguments.inputs, arguments.calls, arguments.few = 3, 256, 1
         arguments.timed, arguments.judged, arguments.epochs = 20, 12, 1
         arguments.budget = fw.Budget(steps=4)
     arguments.out.mkdir(parents=True, exist_ok=True)

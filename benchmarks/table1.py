@@ -142,7 +142,7 @@ def untrained(
         learner = LEARNERS[method]
         options: dict[str, Any] = {} if learner.weights == "every" else {"objective": "kernel", "weights": fw.Shapley()}
         explainers[method] = fw.FeatureExplainer(
-            model, players, surrogate=None, network=learner.network, device=device, **options
+            model, players, surrogate=None, network=learner.network, seed=arguments.seeds[0], device=device, **options
         ).fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, masks=2, progress=False)
     return model, explainers, x
 
