@@ -255,7 +255,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--instances", type=int, default=4, help="of each game")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)), help="of each instance")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(range(10)), help="seed numbers, of the draws for each instance"
+    )
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, for CI")
     arguments = parser.parse_args()
     started = time.perf_counter()

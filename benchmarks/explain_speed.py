@@ -79,7 +79,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--explainer", default="5 minutes", help="which of its runs to distill, such as '5 minutes, seed 1'"
     )
-    parser.add_argument("--seeds", type=int, nargs=1, help="of networks that are not trained")
+    parser.add_argument("--seeds", type=int, nargs=1, help="one seed number, of networks that are not trained")
     parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")

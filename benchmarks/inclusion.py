@@ -69,7 +69,7 @@ from measure import timed
 from paired import Kept, pack, read_row
 from pieces import keep_piece, take_piece
 from record import record, recorded
-from script import marked, run_script
+from script import marked, quoted, run_script
 
 SEEDS = (0, 1, 2)
 IMAGES, STEPS = 1000, 32
@@ -181,9 +181,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=existing_path, help="folder with the data sets, or the npz file of one")
     parser.add_argument("--datasets", nargs="+", choices=list(resnet.DATASETS), default=list(resnet.DATASETS))
     parser.add_argument("--work", type=Path, default=Path("build/inclusion"), help="folder for models and pieces, kept")
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="those to do now")
+    parser.add_argument(
+        "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART",
+        help=f"those to do now, of {quoted(PARTS)}",
+    )  # fmt: skip
     parser.add_argument("--join", action="store_true", help="do nothing but join the pieces kept in --work")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="of explainers; most use the first")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="seed numbers, of explainers; most use the first"
+    )
     parser.add_argument("--seconds", type=float, default=SECONDS, help="GPU time of each learned method")
     parser.add_argument("--search-seconds", type=float, help="GPU time of each UNet of the search, if not the same")
     parser.add_argument("--longer", type=float, nargs="+", default=list(LONGER_SECONDS), help="GPU times to compare")

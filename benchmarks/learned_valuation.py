@@ -55,7 +55,7 @@ from fwshapley.valuation.setting import check_setting
 from measure import summarise, timed
 from pieces import commands, keep_piece, origins, read_piece
 from record import record
-from script import marked, run_script
+from script import marked, quoted, run_script
 
 SEEDS = (0, 1, 2)
 K, SHARE, BATCH = 5, 0.1, 256
@@ -178,9 +178,12 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--work", type=Path, default=Path("build/learned_valuation"), help="folder to keep parts in")
     parser.add_argument(
-        "--parts", nargs="+", choices=[*RUNS, *ONCE], help="those to do now; all that are kept are joined"
+        "--parts", nargs="+", choices=[*RUNS, *ONCE], metavar="PART",
+        help=f"those to do now, of {quoted([*RUNS, *ONCE])}; all that are kept are joined",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="seed numbers, of points, flips and networks"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")

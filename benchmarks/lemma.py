@@ -61,7 +61,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for lemma.json")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the games, which are pooled")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0], help="seed numbers, of the games, which are pooled"
+    )
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")
     arguments = parser.parse_args()
     seeds = arguments.seeds[:1] if arguments.smoke else arguments.seeds

@@ -93,7 +93,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--datasets", nargs=1, choices=list(resnet.DATASETS), default=["cifar10"])
     parser.add_argument("--work", type=Path, help="folder that benchmarks/inclusion.py worked in")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for which its explainers were trained")
-    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of its explainers, and of what is sampled")
+    parser.add_argument(
+        "--seeds", type=int, nargs=1, default=[0], help="one seed number, of its explainers, and of what is sampled"
+    )
     parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")

@@ -68,7 +68,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pydvl", type=Path, help="Python of an environment with pyDVL and scikit-learn")
     parser.add_argument("--device", type=existing_device, choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of the points")
+    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="one seed number, of the points")
     parser.add_argument("--one", help="one measurement, as JSON; what this script calls itself with")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")

@@ -83,6 +83,23 @@ def test_data_that_are_missing_are_named_at_once(
     assert complaint.replace("{}", str(tmp_path)) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_help_says_what_seeds_are_of_and_lists_choices_apart_from_the_usage(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setattr(sys, "argv", [script.name, "--help"])
+    module = import_module(script.stem)
+    with pytest.raises(SystemExit) as ended:
+        getattr(module, "parse", module.main)()
+    assert ended.value.code == 0
+    usage, _, told = " ".join(capsys.readouterr().out.split()).partition("options:")
+    assert "seed numbers, of " in told or "one seed number, of " in told
+    assert "{" not in usage.replace("{cifar10,svhn}", "").replace("{cpu,cuda}", "")
+    for choice in getattr(module, "PARTS", ()):
+        assert choice in told
+
+
 DEVICES = [script for script in SCRIPTS if '"--device"' in script.read_text(encoding="utf-8")]
 
 
