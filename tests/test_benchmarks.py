@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+
+import fwshapley as fw
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 SCRIPTS = sorted(path for path in BENCHMARKS.glob("*.py") if '"--smoke"' in path.read_text(encoding="utf-8"))
@@ -116,6 +120,33 @@ def test_a_gpu_that_is_not_there_is_refused_at_once(
     with pytest.raises(SystemExit):
         import_module(script.stem).parse()
     assert "argument --device: torch has no 'cuda' here: Torch not compiled with CUDA" in capsys.readouterr().err
+
+
+def test_valuations_are_timed_on_a_gpu_after_a_warm_up_and_leave_nothing_to_draw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    script = import_module("valuation_speed")
+    for name in ("reset_peak_memory_stats", "synchronize", "max_memory_allocated"):
+        monkeypatch.setattr(torch.cuda, name, lambda: 0)
+    asked = []
+
+    value_neighbours = fw.value_neighbours
+
+    def value(*data: Any, weights: fw.Semivalue, device: str, **options: Any) -> fw.Valuation:  # noqa: ANN401 - arrays
+        asked.append(str(weights))
+        assert device == "cuda"
+        return value_neighbours(*data, weights=weights, device="cpu", **options)
+
+    monkeypatch.setattr(fw, "value_neighbours", value)
+    found = script.on_gpu(argparse.Namespace(smoke=True, seeds=[7], device="cuda"))
+    assert asked == ["Shapley"] * 4 + ["Beta(4, 1)"]
+    assert [len(rows) for rows in found.values()] == [4, 1]
+    assert found["svhn"][0]["n"] == 732
+    monkeypatch.setattr(torch, "empty", lambda *_, device: device)  # as if there were one
+    monkeypatch.setattr(sys, "argv", ["x", "--draw", "--device", "cuda", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"nothing to draw of valuation_speed_gpu\.json"):
+        script.main()
 
 
 def test_a_gpu_that_was_not_used_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
