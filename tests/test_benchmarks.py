@@ -122,6 +122,18 @@ def test_a_gpu_that_is_not_there_is_refused_at_once(
     assert "argument --device: torch has no 'cuda' here: Torch not compiled with CUDA" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["random", "smooth"])
+def test_games_of_several_seeds_are_those_of_each(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    draw_games = import_module("lemma").draw_games
+    coalitions = torch.rand(16, 5, generator=torch.Generator().manual_seed(0)) < 1 / 2
+    pooled = draw_games(kind, 5, 3, [0, 7])
+    each = [draw_games(kind, 5, 3, [seed])(coalitions) for seed in (0, 7)]
+    assert pooled.n_players == 5
+    assert torch.equal(pooled(coalitions), torch.cat(each, 1))
+    assert not torch.equal(*each)
+
+
 def test_valuations_are_timed_on_a_gpu_after_a_warm_up_and_leave_nothing_to_draw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
