@@ -6,6 +6,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,29 @@ def test_games_of_several_seeds_are_those_of_each(kind: str, monkeypatch: pytest
     assert pooled.n_players == 5
     assert torch.equal(pooled(coalitions), torch.cat(each, 1))
     assert not torch.equal(*each)
+
+
+def test_a_student_and_the_times_have_clocks_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    script = import_module("explain_speed")
+
+    def distilled(*_: object) -> tuple[Any, ...]:
+        time.sleep(0.3)
+        return None, None, None, None, {"pearson": 1.0}
+
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda _: None)  # of all tests to come
+    monkeypatch.setattr(script, "distilled", distilled)
+    monkeypatch.setattr(script, "time_all", lambda *_, **__: [])
+    place = str(tmp_path)
+    options = ["--data", place, "--work", place, "--explainer", "5 minutes, seed 7", "--device", "cpu", "--out", place]
+    monkeypatch.setattr(sys, "argv", ["x", *options, "--no-figure"])
+    script.main()
+    student, times = (
+        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("explain_speed_student", "explain_speed")
+    )
+    assert student["wall_time_s"] >= 0.3
+    assert times["wall_time_s"] < 0.3
+    assert student["seeds"] == times["seeds"] == [7]
 
 
 def test_valuations_are_timed_on_a_gpu_after_a_warm_up_and_leave_nothing_to_draw(
