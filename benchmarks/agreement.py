@@ -43,7 +43,7 @@ from fwshapley.objective import Multilinear
 from fwshapley.plots import COLOURS, new_figure
 from page_text import emphasis
 from record import command_line, record
-from script import marked, run_script
+from script import marked, quoted, run_script
 
 IMAGES, JUDGED = 32, 1000
 CALLS = 16_384
@@ -93,7 +93,10 @@ def main() -> None:
         runs = runs_in(work)
     started -= time_of(before.values())
     results = {"setting": setting.facts, "images": arguments.images, "calls": 2 * arguments.calls, "runs": runs}
-    record("agreement", results, out=arguments.out, seeds=seeds_of(runs), started=started, packages=["accelerate"])
+    record(
+        "agreement", results, out=arguments.out, seeds=seeds_of(runs), started=started, packages=["accelerate"],
+        device=arguments.device,
+    )  # fmt: skip
     if not arguments.no_figure:
         marked(draw(runs), smoke=arguments.smoke).savefig(arguments.figures / "agreement.png")
 
@@ -103,8 +106,13 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=existing_path, help="CIFAR-10: a folder of its files, or a packed npz file")
     parser.add_argument("--work", type=Path, help="folder for models and references, kept")
-    parser.add_argument("--runs", nargs="+", choices=list(RUNS), default=["2 minutes", "5 minutes", "10 minutes"])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of explainers; each is a run of its own")
+    parser.add_argument(
+        "--runs", nargs="+", choices=list(RUNS), default=["2 minutes", "5 minutes", "10 minutes"], metavar="RUN",
+        help=f"those to do now, of {quoted(RUNS)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0], help="seed numbers, of explainers; each is a run of its own"
+    )
     parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -116,7 +124,7 @@ def parse() -> argparse.Namespace:
     if not (arguments.draw or arguments.add):
         need_data(parser, arguments)
     if arguments.smoke:
-        arguments.runs = ["2 minutes"]
+        arguments.runs, arguments.seeds = ["2 minutes"], arguments.seeds[:1]
     arguments.images, arguments.calls = (SMOKE_IMAGES, SMOKE_CALLS) if arguments.smoke else (IMAGES, CALLS)
     return arguments
 

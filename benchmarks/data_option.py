@@ -43,20 +43,26 @@ def name_of(path: Path, parser: argparse.ArgumentParser) -> Name:
     return found[0]
 
 
-def read_data(name: Name, path: Path, split: Split = "train") -> LabelledImages:
-    """Return images of a data set, or end with a line on what is missing, damaged or of another data set.
+def read_data(name: Name, path: Path, split: Split = "train", *, least: int = 0) -> LabelledImages:
+    """Return images of a data set, or end with a line on what is missing, too little, damaged or of another data set.
 
     Args:
         name: of the data set.
         path: npz file, folder with the official files, or that folder's own, named as the data set.
         split: "train" or "test".
+        least: number of images that are needed.
     """
     from fwshapley.datasets import load  # noqa: PLC0415 - see above
 
     try:
-        return load(name, _root_of(name, path, split), split=split)
+        found = load(name, _root_of(name, path, split), split=split)
     except (ImportError, OSError, ValueError) as error:
         raise SystemExit(f"--data {path}: {error}") from error
+    if len(found.labels) < least:
+        raise SystemExit(
+            f"--data {path}: there are {len(found.labels):,} images of {name} to {split}, and {least:,} are needed"
+        )
+    return found
 
 
 def _root_of(name: Name, path: Path, split: Split) -> Path:

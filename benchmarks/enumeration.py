@@ -79,7 +79,9 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Arguments; a smoke run trains for a few steps."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="seed numbers, of data, models and explainers"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--smoke", action="store_true", help="some seconds, and nothing learnt")
@@ -182,9 +184,10 @@ def identity(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
     The loss of a prediction minus that of the exact values, on shared coalitions, in units of the error.
     """
-    data = bundled.digits(epochs=arguments.epochs)
+    seed = arguments.seeds[0]
+    data = bundled.digits(seed, arguments.epochs)
     steps = (2,) if arguments.smoke else SNAPSHOTS
-    explainer = fw.FeatureExplainer(data.model, data.players)
+    explainer = fw.FeatureExplainer(data.model, data.players, seed=seed)
     explainer.fit(data.x_train, budget=fw.Budget(steps=10 if arguments.smoke else 3000), progress=False)
     x = data.x_test[: arguments.inputs]
     places = [fw.Banzhaf(t) for t in PLACES]
@@ -193,7 +196,7 @@ def identity(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     for count in steps:
         for objective in (Kernel(fw.Shapley()), Multilinear()):
             trained = fw.FeatureExplainer(
-                data.model, data.players, surrogate=explainer.fitted_surrogate, objective=objective
+                data.model, data.players, surrogate=explainer.fitted_surrogate, objective=objective, seed=seed
             ).fit(data.x_train, budget=fw.Budget(steps=count), learning_rate=RATE, progress=False)
             masked = MaskedModel(trained.fitted_surrogate, "probability", 16, x.device)
             points += excess_and_error(trained, masked, x, exact, count)

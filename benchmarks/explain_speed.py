@@ -50,11 +50,12 @@ def main() -> None:
     device = torch.device(arguments.device)
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
-    keep = partial(record, out=arguments.out, seeds=arguments.seeds, started=started)
+    keep = partial(record, out=arguments.out, seeds=arguments.seeds, device=arguments.device)
     if arguments.data:
         model, teacher, student, x, compared = distilled(arguments, device)
         print(json.dumps(compared), flush=True)
-        keep("explain_speed_student", compared)
+        keep("explain_speed_student", compared, started=started)
+        started = time.perf_counter()
     else:
         model, teacher, student, x = untrained(device, arguments.seeds[0], width=8 if arguments.smoke else 64)
     compiled = (False, True) if device.type == "cuda" else (False,)
@@ -64,7 +65,7 @@ def main() -> None:
         for row in time_all(model, {"explainer": teacher, "student": student}, x, compiled=quick, smoke=arguments.smoke)
     ]
     name = TIMED[device.type == "cuda"]
-    keep(name, {"trained": arguments.data is not None, "times": times})
+    keep(name, {"trained": arguments.data is not None, "times": times}, started=started)
     if not arguments.no_figure:
         marked(draw(times), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 
@@ -76,8 +77,10 @@ def parse() -> argparse.Namespace:
         "--data", type=existing_path, help="CIFAR-10, as in agreement.py; else untrained networks are timed"
     )
     parser.add_argument("--work", type=Path, help="folder that benchmarks/agreement.py worked in")
-    parser.add_argument("--explainer", default="5 minutes", help="which of its runs to distill")
-    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of networks that are not trained")
+    parser.add_argument(
+        "--explainer", default="5 minutes", help="which of its runs to distill, such as '5 minutes, seed 1'"
+    )
+    parser.add_argument("--seeds", type=int, nargs=1, help="one seed number, of networks that are not trained")
     parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -87,6 +90,9 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.data and not arguments.work:
         parser.error("--data needs the --work folder of benchmarks/agreement.py")
+    if arguments.data and arguments.seeds:
+        parser.error("--seeds is not for --data: a student has its teacher's, which --explainer names")
+    arguments.seeds = [agreement.seed_of(arguments.explainer)] if arguments.data else arguments.seeds or [0]
     return arguments
 
 
@@ -122,6 +128,8 @@ def untrained(
     torch.manual_seed(seed)
     x = torch.randn(MANY, 3, resnet.SIDE, resnet.SIDE, device=device)
     model = resnet.ResNet(width=width).to(device).eval().requires_grad_(requires_grad=False)
+    if device.type == "cuda":  # as the images that it is timed on
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
     players = fw.grid(resnet.SIDE, resnet.SIDE, patch=2)
     teacher = fw.FeatureExplainer(model, players, surrogate=None, seed=seed, device=device)
     teacher.fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, masks=2, progress=False)

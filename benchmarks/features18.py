@@ -184,15 +184,16 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Int[T
 
 @lru_cache(maxsize=3)
 def read(
-    name: str, path: Path | None
+    name: str, path: Path | None, sizes: Sizes
 ) -> tuple[tuple[UInt8[Tensor, "train 3 32 32"], Tensor], tuple[UInt8[Tensor, "test 3 32 32"], Tensor]]:
-    """Images and labels, to train and to test; scikit-learn's digits without a path."""
+    """Images and labels, to train and to test, as many as are needed; scikit-learn's digits without a path."""
     if path is None:
         digits = load_digits()
         x = torch.from_numpy(digits.images * 255 / 16).to(torch.uint8)
         x, y = x[:, None].repeat_interleave(4, 2).repeat_interleave(4, 3), torch.from_numpy(digits.target)
         return (coloured(x[:1000]), y[:1000]), (coloured(x[1000:]), y[1000:])
-    train, test = (read_data(cast("Name", name), path, split) for split in get_args(Split))
+    least: dict[Split, int] = {"train": sizes.players, "test": sizes.references + sizes.unseen}
+    train, test = (read_data(cast("Name", name), path, split, least=least[split]) for split in get_args(Split))
     return (coloured(train.images), train.labels), (coloured(test.images), test.labels)
 
 
@@ -204,7 +205,7 @@ def coloured(images: UInt8[Tensor, "images channels height width"]) -> UInt8[Ten
 
 def draw_sample(name: str, path: Path | None, sizes: Sizes, seed: int, device: torch.device) -> Sample:
     """Images of a seed, standardised: players from those to train on, the others from those to test on."""
-    (x_train, y_train), (x_test, y_test) = read(name, path)
+    (x_train, y_train), (x_test, y_test) = read(name, path, sizes)
     generator = np.random.default_rng(seed)
     players = generator.permutation(len(x_train))[: sizes.players]
     others = generator.permutation(len(x_test))[: sizes.references + sizes.unseen]

@@ -70,7 +70,7 @@ from measure import timed
 from paired import Kept, pack, read_row
 from pieces import keep_piece, take_piece
 from record import record, recorded
-from script import marked, run_script
+from script import marked, quoted, run_script
 
 SEEDS = (0, 1, 2)
 IMAGES, STEPS = 1000, 32
@@ -167,8 +167,10 @@ def main() -> None:
             PARTS[part](study)
     results = gather(pieces_in(arguments.work), {} if arguments.smoke else recorded("inclusion", arguments.out))
     started = time.perf_counter() - results["seconds"]
-    seeds = results["seeds"]
-    record("inclusion", results, out=arguments.out, seeds=seeds, started=started, packages=["accelerate"])
+    record(
+        "inclusion", results, out=arguments.out, seeds=results["seeds"], started=started, packages=["accelerate"],
+        device=arguments.device,
+    )  # fmt: skip
     if not arguments.no_figure:
         draw_all(results, arguments)
 
@@ -186,9 +188,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=existing_path, help="folder with the data sets, or the npz file of one")
     parser.add_argument("--datasets", nargs="+", choices=list(resnet.DATASETS), default=list(resnet.DATASETS))
     parser.add_argument("--work", type=Path, default=Path("build/inclusion"), help="folder for models and pieces, kept")
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="those to do now")
+    parser.add_argument(
+        "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART",
+        help=f"those to do now, of {quoted(PARTS)}",
+    )  # fmt: skip
     parser.add_argument("--join", action="store_true", help="do nothing but join the pieces kept in --work")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="of explainers; most use the first")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="seed numbers, of explainers; most use the first"
+    )
     parser.add_argument("--seconds", type=float, default=SECONDS, help="GPU time of each learned method")
     parser.add_argument("--search-seconds", type=float, help="GPU time of each UNet of the search, if not the same")
     parser.add_argument("--longer", type=float, nargs="+", default=list(LONGER_SECONDS), help="GPU times to compare")
@@ -209,7 +216,7 @@ def parse() -> argparse.Namespace:
     if arguments.smoke:
         arguments.searched = fw.FEASIBLE_SET[:1]
         arguments.work = arguments.out / "parts"
-        arguments.datasets, arguments.seeds = ["cifar10"], [0]
+        arguments.datasets, arguments.seeds = ["cifar10"], arguments.seeds[:1]
         left_out = {"encoder", CHOSEN, NOT_CENTRED, "long run, chosen", f"{BASE}, longer", f"{EVERY}, longer"}
         arguments.parts = [part for part in PARTS if part not in left_out]
         arguments.images, arguments.steps, arguments.calls, arguments.validation = 4, 4, 530, 8

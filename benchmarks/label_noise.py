@@ -88,7 +88,9 @@ def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=existing_path, nargs="+", help="files or folders of data sets, by name")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="seed numbers, of images, flips and folds"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
@@ -133,7 +135,7 @@ def load(source: Source | None, seed: int) -> Images:
 
 def images_of(source: Source, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels and classes of a split, channels last as recorded: a randomised PCA depends on the order of columns."""
-    found = read_data(*source, split)
+    found = read_data(*source, split, least=POINTS if split == "train" else REFERENCES)
     return found.images.numpy().transpose(0, 2, 3, 1), found.labels.numpy()
 
 

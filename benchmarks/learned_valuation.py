@@ -55,7 +55,7 @@ from fwshapley.valuation.setting import check_setting
 from measure import summarise, timed
 from pieces import commands, keep_piece, origins, read_piece
 from record import record
-from script import marked, run_script
+from script import marked, quoted, run_script
 
 SEEDS = (0, 1, 2)
 K, SHARE, BATCH = 5, 0.1, 256
@@ -112,7 +112,9 @@ def main() -> None:
         results = json.loads((arguments.out / "learned_valuation.json").read_text())["results"]
         draw(results).savefig(arguments.figures / "learned_valuation.png")
         return
-    jobs = [(part, seed) for part in arguments.parts for seed in (arguments.seeds if part in RUNS else [0])]
+    jobs = [
+        (part, seed) for part in arguments.parts for seed in (arguments.seeds if part in RUNS else arguments.seeds[:1])
+    ]
     alone = [job for job in jobs if job[0] not in SIZES]  # these use all cores, or time what they do
     with ProcessPoolExecutor(arguments.workers, get_context("spawn")) as pool:
         list(pool.map(run, [job for job in jobs if job[0] in SIZES], itertools.repeat(arguments)))
@@ -120,8 +122,10 @@ def main() -> None:
         run(job, arguments)
     results = gather(arguments)
     started = time.perf_counter() - results["seconds"]
-    packages = ["scikit-learn"]
-    record("learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=packages)
+    record(
+        "learned_valuation", results, out=arguments.out, seeds=arguments.seeds, started=started,
+        packages=["scikit-learn"], device=arguments.device,
+    )  # fmt: skip
     marked(draw(results), smoke=arguments.smoke).savefig(arguments.figures / "learned_valuation.png")
 
 
@@ -174,9 +178,12 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--work", type=Path, default=Path("build/learned_valuation"), help="folder to keep parts in")
     parser.add_argument(
-        "--parts", nargs="+", choices=[*RUNS, *ONCE], help="those to do now; all that are kept are joined"
+        "--parts", nargs="+", choices=[*RUNS, *ONCE], metavar="PART",
+        help=f"those to do now, of {quoted([*RUNS, *ONCE])}; all that are kept are joined",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="seed numbers, of points, flips and networks"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--draw", action="store_true", help="only draw what was recorded")
@@ -193,7 +200,8 @@ def parse() -> argparse.Namespace:
     arguments.budgets = {f"{seconds} s": fw.Budget(seconds=seconds) for seconds in SECONDS}
     arguments.fits, arguments.reference_fits, arguments.players, arguments.sizes = FITS, REFERENCE_FITS, PLAYERS, None
     if arguments.smoke:
-        arguments.parts, arguments.seeds, arguments.jobs = ["breast cancer", "logistic regression"], [0], 1
+        arguments.parts, arguments.jobs = ["breast cancer", "logistic regression"], 1
+        arguments.seeds = arguments.seeds[:1]
         arguments.work = arguments.out / "parts"
         arguments.budgets = {"2 steps": fw.Budget(steps=2)}
         arguments.players, arguments.reference_fits, arguments.sizes = 40, 150, (60, 40)
@@ -207,7 +215,7 @@ def load(
     """Points of a seed: drawn, and flipped."""
     if name == "Fashion-MNIST":
         assert data is not None  # noqa: S101 - `need_data` has seen to it
-        images = read_data("fashion_mnist", data)
+        images = read_data("fashion_mnist", data, least=sum(sizes or SIZES[name]) + queries)
         x, y = images.images.flatten(1).double().numpy() / 255, images.labels.numpy()
     else:
         x, y = {"digits": load_digits, "breast cancer": load_breast_cancer}[name](return_X_y=True)
@@ -304,7 +312,9 @@ def study_fits(name: str, seed: int, arguments: argparse.Namespace) -> dict[str,
     x, y = x[order] / 16, y[order]
     n, model = arguments.players, MODELS[name]
     flipped = flip_labels(y[:n], share=SHARE, how="next", seed=seed)
-    data, reference, wrong = (x[:n], flipped.labels), (x[n : 3 * n], y[n : 3 * n]), flipped.flipped
+    data, wrong = (x[:n], flipped.labels), flipped.flipped
+    known = n + np.flatnonzero(np.isin(y[n : 3 * n], flipped.labels))  # a smoke run may have no point of a class
+    reference = (x[known], y[known])
     retrain = partial(fw.RetrainingValuator, model, n_jobs=arguments.jobs, progress=False)
     long = retrain(method="least squares", budget=arguments.reference_fits, seed=10**6 + seed).fit(*data, reference)
     truth, noise = long.values_, long.result_.stderr

@@ -4,7 +4,8 @@ Two figures and one table:
 - lemma.png: the normalised weights w~(k) and w~(k-1) that Lemma 5.1 takes for equal, and their ratio;
 - kernel_error.png: what that costs, as the relative error of the least-squares solution with the paper's kernel
   (docs/math.md, eq. 5) on games that are enumerated, and as the ratio of that kernel to the exact one (eq. 4).
-lemma.json also holds the sizes of the paper's other inaccuracies that docs/math.md, section 4, quotes.
+lemma.json also holds the sizes of the paper's other inaccuracies that docs/math.md, section 4, quotes, and how many
+games of each kind and size there were.
 
     python benchmarks/lemma.py             # under a minute on two cores
     python benchmarks/lemma.py --smoke --out build --figures build
@@ -32,7 +33,7 @@ from fwshapley import FEASIBLE_SET, Beta, exact_values, exact_wls_values
 from fwshapley.games import FunctionGame, Game, Random
 from fwshapley.weights import log_binomials
 from record import record
-from script import run_script
+from script import marked, run_script
 
 OFF_THE_SET = tuple(Beta(alpha=alpha, beta=beta) for alpha, beta in [(2, 2), (2, 3), (4, 4)])
 LEMMA_WEIGHTS = (Beta(alpha=16, beta=1), Beta(alpha=1, beta=16))
@@ -61,18 +62,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for lemma.json")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the games, which are pooled")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0], help="seed numbers, of the games, which are pooled"
+    )
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")
     arguments = parser.parse_args()
+    seeds = arguments.seeds[:1] if arguments.smoke else arguments.seeds
     started = time.perf_counter()
     count, enumerated = (4, (5, 6)) if arguments.smoke else (N_GAMES, ENUMERATED_PLAYERS)
     level_players = 5 if arguments.smoke else LEVEL_PLAYERS
 
     every = (*FEASIBLE_SET, *OFF_THE_SET)
-    results = {
+    results: dict[str, Any] = {
+        "games": count * len(seeds),
         "lemma": [lemma_row(weights, n) for weights in FEASIBLE_SET for n in LEMMA_PLAYERS],
         "solution": [
-            solution_row(kind, weights, draw_games(kind, n, count, arguments.seeds))
+            solution_row(kind, weights, draw_games(kind, n, count, seeds))
             for kind in GAMES
             for weights in every
             for n in enumerated
@@ -88,7 +93,7 @@ def main() -> None:
             for n in RATIO_PLAYERS
         ],
         "level_and_pairs": [
-            level_row(kind, weights, draw_games(kind, level_players, count, arguments.seeds))
+            level_row(kind, weights, draw_games(kind, level_players, count, seeds))
             for kind in GAMES
             for weights in FEASIBLE_SET
         ],
@@ -97,9 +102,8 @@ def main() -> None:
     print_table(results)
     arguments.figures.mkdir(parents=True, exist_ok=True)
     set_style()
-    draw_lemma(arguments.figures / "lemma.png")
-    draw_kernel_error(results, arguments.figures / "kernel_error.png")
-    seeds = arguments.seeds
+    for name, figure in (("lemma", draw_lemma()), ("kernel_error", draw_kernel_error(results))):
+        save(marked(figure, smoke=arguments.smoke), arguments.figures / f"{name}.png")
     print("wrote", record("lemma", results, out=arguments.out, seeds=seeds, started=started, packages=["matplotlib"]))
 
 
@@ -218,7 +222,7 @@ def loss_row(weights: Beta, n: int) -> ROW:
     }
 
 
-def print_table(results: dict[str, list[ROW]]) -> None:
+def print_table(results: dict[str, Any]) -> None:
     """Relative error of the paper's kernel in percent, by weighting and number of players."""
     rows = [row for row in results["solution"] if row["alpha"] > 1]
     players = sorted({row["n"] for row in rows})
@@ -251,7 +255,7 @@ def set_style() -> None:
     )
 
 
-def draw_lemma(path: Path) -> None:
+def draw_lemma() -> Figure:
     """A row for each weighting and one for the ratio of neighbours, a column for each n."""
     figure, axes = plt.subplots(3, 3, figsize=(8.2, 6.4), sharey="row", sharex="col")
     for row, weights in zip(axes, LEMMA_WEIGHTS, strict=False):
@@ -276,10 +280,10 @@ def draw_lemma(path: Path) -> None:
         set_ticks(axis.yaxis, (1 / 16, 1 / 4, 1, 4, 16), ("1/16", "1/4", "1", "4", "16"))
     axes[2, 0].set_ylabel(r"$\tilde w(k)\,/\,\tilde w(k-1)$")
     axes[2, 0].legend(loc="lower left")
-    save(figure, path)
+    return figure
 
 
-def draw_kernel_error(results: dict[str, list[ROW]], path: Path) -> None:
+def draw_kernel_error(results: dict[str, Any]) -> Figure:
     """Above, the error of the solution over n; below, the ratio of the kernels over the coalition's size."""
     figure, axes = plt.subplots(2, 2, figsize=(8.2, 6.4), height_ratios=(1.15, 1))
     for axis, kind in zip(axes[0], GAMES, strict=True):
@@ -296,7 +300,7 @@ def draw_kernel_error(results: dict[str, list[ROW]], path: Path) -> None:
         draw_ratio(axis, weights)
     axes[1, 0].legend(loc="upper left")
     axes[1, 1].text(0.5, 0.66, "share of the sizes, $n=256$", color="0.35", ha="center")
-    save(figure, path)
+    return figure
 
 
 def draw_error(axis: Axes, weights: Beta, rows: Sequence[ROW]) -> None:

@@ -76,7 +76,7 @@ from noisy_results import (
 )
 from pieces import keep_piece, take_piece
 from record import record, recorded
-from script import marked, run_script
+from script import marked, quoted, run_script
 
 K, CLASSES = 5, 10
 POINTS = Sizes(20_000, 5_000, 5_000)
@@ -107,8 +107,10 @@ def main() -> None:
     earlier = {} if arguments.smoke else recorded("noisy_labels", arguments.out)
     results = join(arguments.work, arguments.seeds, known, earlier)
     started = time.perf_counter() - results["seconds"]
-    packages = ["cleanlab", "scikit-learn"]
-    record("noisy_labels", results, out=arguments.out, seeds=results["seeds"], started=started, packages=packages)
+    record(
+        "noisy_labels", results, out=arguments.out, seeds=results["seeds"], started=started,
+        packages=["cleanlab", "scikit-learn"], device=arguments.device,
+    )  # fmt: skip
     if results["curves"]:  # there are none before the paper's noise was run
         marked(draw(results["curves"]), smoke=arguments.smoke).savefig(arguments.figures / "noisy_labels.png")
 
@@ -120,10 +122,29 @@ def parse() -> argparse.Namespace:
         "--data", type=existing_path, nargs="+", default=[], help="svhn, fashion_mnist, cifar10: files or folders"
     )
     parser.add_argument("--device", type=existing_device, default="cpu")
-    parser.add_argument("--parts", nargs="*", choices=list(PARTS), help="those to do now; none at all only joins")
-    parser.add_argument("--noises", nargs="+", choices=list(NOISES), default=list(NOISES))
-    parser.add_argument("--features", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument(
+        "--parts", nargs="*", choices=list(PARTS), metavar="PART",
+        help=f"those to do now, of {quoted(PARTS)}; none at all only joins",
+    )  # fmt: skip
+    parser.add_argument(
+        "--noises",
+        nargs="+",
+        choices=list(NOISES),
+        default=list(NOISES),
+        metavar="NOISE",
+        help=f"those to do now, of {quoted(NOISES)}",
+    )
+    parser.add_argument(
+        "--features",
+        nargs="+",
+        choices=KINDS,
+        default=list(KINDS),
+        metavar="KIND",
+        help=f"those to do now, of {quoted(KINDS)}",
+    )
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="seed numbers, of images, flips and networks"
+    )
     parser.add_argument("--points", type=int, default=POINTS.players, help="players")
     parser.add_argument("--steps", type=int, default=STEPS, help="of training a ResNet-18")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="that a network has to learn values")
@@ -151,7 +172,7 @@ def parse() -> argparse.Namespace:
     if not arguments.draw and arguments.parts and (not features_are_kept or {*NEED_ALL} & {*arguments.parts}):
         need_data(parser, arguments, f"the parts {', '.join(arguments.parts)}")
     if arguments.smoke:
-        arguments.data, arguments.seeds, arguments.noises = {"digits": None}, [0], [PAPER_NOISE]
+        arguments.data, arguments.seeds, arguments.noises = {"digits": None}, arguments.seeds[:1], [PAPER_NOISE]
         arguments.work, arguments.sizes, arguments.jobs = arguments.out / "noisy_labels", SMOKE_POINTS, 1
         arguments.features, arguments.parts = KINDS[:2], [part for part in arguments.parts if part != "tmc"]
         arguments.steps, arguments.width = 8, SMOKE_WIDTH

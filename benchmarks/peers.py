@@ -99,7 +99,9 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Arguments."""
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="seed numbers, of data, models and methods"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
     parser.add_argument("--smoke", action="store_true", help="seconds, on networks that have learnt nothing")
@@ -108,7 +110,8 @@ def parse() -> argparse.Namespace:
     arguments.timed, arguments.judged, arguments.epochs = MANY, None, EPOCHS
     arguments.budget = fw.Budget(seconds=SECONDS)
     if arguments.smoke:
-        arguments.seeds, arguments.inputs, arguments.calls, arguments.few = [0], 3, 256, 1
+        arguments.seeds = arguments.seeds[:1]
+        arguments.inputs, arguments.calls, arguments.few = 3, 256, 1
         arguments.timed, arguments.judged, arguments.epochs = 20, 12, 1
         arguments.budget = fw.Budget(steps=4)
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def keep_piece(path: Path, piece: Mapping[str, Any], device: str) -> None:
     """Write what was found, whole or not at all, with where, when and how that was."""
     versions = {"python": platform.python_version()} | {each: version(each) for each in PACKAGES}
     how = {"command": command_line(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "versions": versions}
-    where = {"machine": machine(), "device": device, "code": fingerprint()}
+    where = {"machine": machine(device), "device": device, "code": fingerprint()}
     text = json.dumps({**piece, **where, **how}, allow_nan=False)
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

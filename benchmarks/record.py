@@ -37,6 +37,7 @@ def record(
     seeds: Sequence[int],
     started: float,
     packages: Sequence[str] = (),
+    device: str | None = None,
 ) -> Path:
     """Write <out>/<name>.json, whole or not at all, and return its path.
 
@@ -47,6 +48,7 @@ def record(
         seeds: all that were used.
         started: `time.perf_counter()` at the start of the run.
         packages: further packages whose versions matter here, e.g. ["shapiq"].
+        device: that was measured; where it is "cpu", a GPU that is there had no part in it.
     """
     document = {
         "benchmark": name,
@@ -54,7 +56,7 @@ def record(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "wall_time_s": round(time.perf_counter() - started, 2),
         "seeds": list(seeds),
-        "machine": machine(),
+        "machine": machine(device),
         "versions": {"python": platform.python_version(), "fwshapley": __version__}
         | {each: version(each) for each in (*PACKAGES, *packages)},
         "results": results,
@@ -73,15 +75,15 @@ def recorded(name: str, out: str | Path) -> dict[str, Any]:
     return results
 
 
-def machine() -> dict[str, str | int | None]:
-    """Platform, processor, cores this process may use, threads torch uses, and GPU if there is one."""
+def machine(device: str | None = None) -> dict[str, str | int | None]:
+    """Platform, processor, cores this process may use, threads torch uses, and the GPU if one is there and used."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "platform": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": cores,
         "torch_threads": torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "gpu": torch.cuda.get_device_name(device) if device != "cpu" and torch.cuda.is_available() else None,
     }
 
 

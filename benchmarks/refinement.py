@@ -88,7 +88,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="seed numbers, of data, models and draws"
+    )
     parser.add_argument("--smoke", action="store_true", help="some seconds, and nothing learnt")
     arguments = parser.parse_args()
     smoke = arguments.smoke

@@ -27,7 +27,10 @@ from fwshapley.surrogate import Augment
 Name = Literal["cifar10", "svhn"]
 SIDE = 32
 CUT_OUT = 8
-VALIDATION = 1024
+VALIDATION, BATCH = 1024, 512
+LEAST: Mapping[Split, int] = {"train": VALIDATION + BATCH, "test": 1000}
+"""Images needed: a batch beside those for validation, and those that explanations are judged on."""
+
 SMOKE_IMAGES, SMOKE_VALIDATION = 160, 32
 WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
 
@@ -78,7 +81,7 @@ class Images(NamedTuple):
 
 def load(name: Name, path: Path, device: torch.device) -> Images:
     """Read a data set from a folder of its files or from a packed npz file."""
-    train, test = (read_data(name, path, split) for split in get_args(Split))
+    train, test = (read_data(name, path, split, least=LEAST[split]) for split in get_args(Split))
     return Images(
         _standardise(train.images.to(device), DATASETS[name]),
         train.labels.to(device),
@@ -249,7 +252,7 @@ def prepare(data: Path | None, device: torch.device, work: Path, name: Name = "c
     images = load(name, data, device) if data else stripes(SMOKE_IMAGES, device)
     validation = VALIDATION if data else SMOKE_VALIDATION
     players = fw.grid(SIDE, SIDE, patch=2).to(device)
-    width, epochs, batch = (8, 2, 32) if smoke else (64, source.epochs, 512)
+    width, epochs, batch = (8, 2, 32) if smoke else (64, source.epochs, BATCH)
     steps = 3 if smoke else source.surrogate_epochs * (len(images.x_train) - validation) // batch
     augment = flip_and_shift if source.mirrored else shift
     facts: dict[str, Any] = {}

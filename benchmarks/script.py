@@ -1,10 +1,10 @@
-"""How every script here starts and ends: quietly on Ctrl-C, its figures marked where it was only tried."""
+"""What every script here does alike: end quietly on Ctrl-C, list choices, mark the figures of a mere trial."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -17,6 +17,11 @@ def run_script(main: Callable[[], None]) -> None:
         main()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def quoted(choices: Iterable[str]) -> str:
+    """Return choices for the help of an option, as a shell takes them; argparse reads % as its own."""
+    return ", ".join(f"'{each}'" if " " in each else each for each in choices).replace("%", "%%")
 
 
 def marked(figure: Any, *, smoke: bool) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional

@@ -77,7 +77,10 @@ def main() -> None:
         "images": MANY, "at once": arguments.at_once, "calls": arguments.calls, "trained": arguments.data is not None,
         "weightings": len(resnet.WEIGHTS), "methods": rows,
     }  # fmt: skip
-    record("table1", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["captum"])
+    record(
+        "table1", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["captum"],
+        device=arguments.device,
+    )  # fmt: skip
     if not arguments.no_figure:
         with written_whole(arguments.figures / "table1.png") as temporary:
             marked(draw(results), smoke=arguments.smoke).savefig(temporary)
@@ -90,7 +93,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--datasets", nargs=1, choices=list(resnet.DATASETS), default=["cifar10"])
     parser.add_argument("--work", type=Path, help="folder that benchmarks/inclusion.py worked in")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for which its explainers were trained")
-    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of its explainers, and of what is sampled")
+    parser.add_argument(
+        "--seeds", type=int, nargs=1, default=[0], help="one seed number, of its explainers, and of what is sampled"
+    )
     parser.add_argument("--device", type=existing_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -139,7 +144,7 @@ def untrained(
         learner = LEARNERS[method]
         options: dict[str, Any] = {} if learner.weights == "every" else {"objective": "kernel", "weights": fw.Shapley()}
         explainers[method] = fw.FeatureExplainer(
-            model, players, surrogate=None, network=learner.network, device=device, **options
+            model, players, surrogate=None, network=learner.network, seed=arguments.seeds[0], device=device, **options
         ).fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, masks=2, progress=False)
     return model, explainers, x
 

@@ -50,7 +50,7 @@ from measure import timed
 from page_text import duration
 from pieces import commands, keep_piece, origin, read_piece, take_piece
 from record import record
-from script import marked, run_script
+from script import marked, quoted, run_script
 
 K, CLASSES, COLUMNS = 5, 10, 512
 POINTS, REFERENCES = 73_257, 26_032
@@ -103,7 +103,10 @@ def main() -> None:
         return
     results = join(arguments.work)
     started = time.perf_counter() - results["seconds"]
-    record("table2", results, out=arguments.out, seeds=results["seeds"], started=started, packages=["scikit-learn"])
+    record(
+        "table2", results, out=arguments.out, seeds=results["seeds"], started=started, packages=["scikit-learn"],
+        device=arguments.device,
+    )  # fmt: skip
     marked(draw(results["rows"]), smoke=arguments.smoke).savefig(arguments.figures / "table2.png")
 
 
@@ -112,8 +115,13 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=existing_path, help="SVHN: a folder or an npz file")
     parser.add_argument("--device", type=existing_device, default="cpu")
-    parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(PARTS), help="none at all only joins")
-    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of images, networks and draws")
+    parser.add_argument(
+        "--parts", nargs="*", choices=list(PARTS), default=list(PARTS), metavar="PART",
+        help=f"those to do now, of {quoted(PARTS)}; none at all only joins",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=int, nargs=1, default=[0], help="one seed number, of images, networks and draws"
+    )
     parser.add_argument("--seconds", type=float, default=SECONDS, help="to learn, and to time what is extrapolated")
     parser.add_argument("--work", type=Path, default=Path("build/table2"), help="folder to keep parts in")
     parser.add_argument("--no-join", action="store_true", help="only keep the parts, to be joined by another call")

@@ -7,7 +7,7 @@ times are those of the valuation alone, after the points are there. In one run:
   pyDVL with two jobs if `--pydvl` names the Python of an environment that has it (it needs numpy < 2).
 - SVHN's size, 73,257 x 26,032, and 300,000 x 2,000 with 64 columns; the vote at 73,257 points.
 - Growth with the number of points and of references, and what a tolerance saves.
-- On a GPU (`--device cuda`): SVHN's size, three times.
+- On a GPU (`--device cuda`): SVHN's size, Shapley three times after a warm-up, and Beta(4, 1).
 
     python benchmarks/valuation_speed.py --pydvl ../pydvl/bin/python
     python benchmarks/valuation_speed.py --device cuda --no-figure
@@ -50,12 +50,17 @@ def main() -> None:
 
     started = time.perf_counter()
     name = "valuation_speed_gpu" if arguments.device == "cuda" else "valuation_speed"
+    if arguments.draw and arguments.device == "cuda":
+        raise SystemExit(f"there is nothing to draw of {name}.json: only a CPU's growth is drawn")
     if arguments.draw:
         results = json.loads((arguments.out / f"{name}.json").read_text())["results"]
         draw(results["growth"]).savefig(arguments.figures / f"{name}.png")
         return
-    results = on_gpu(arguments.seeds[0]) if arguments.device == "cuda" else on_cpu(arguments)
-    record(name, results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["joblib"])
+    results = on_gpu(arguments) if arguments.device == "cuda" else on_cpu(arguments)
+    record(
+        name, results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["joblib"],
+        device=arguments.device,
+    )  # fmt: skip
     if "growth" in results and not arguments.no_figure:
         marked(draw(results["growth"]), smoke=arguments.smoke).savefig(arguments.figures / f"{name}.png")
 
@@ -65,7 +70,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pydvl", type=Path, help="Python of an environment with pyDVL and scikit-learn")
     parser.add_argument("--device", type=existing_device, choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="of the points")
+    parser.add_argument("--seeds", type=int, nargs=1, default=[0], help="one seed number, of the points")
     parser.add_argument("--one", help="one measurement, as JSON; what this script calls itself with")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, default=Path(__file__).parents[1] / "docs" / "figures")
@@ -122,26 +127,31 @@ def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"compared": compared, "large": large, "growth": growth, "tolerance": cut}
 
 
-def on_gpu(seed: int) -> dict[str, Any]:
-    """SVHN's size, several times; the first is a warm-up."""
+def on_gpu(arguments: argparse.Namespace) -> dict[str, Any]:
+    """SVHN's size: Shapley, several times after a warm-up, and Beta(4, 1)."""
     import torch  # noqa: PLC0415 - as in `measure`
 
     import fwshapley as fw  # noqa: PLC0415 - as in `measure`
 
-    x, y, x_reference, y_reference = points(73_257, 26_032, 512, seed)
-    rows = []
-    for weights in (fw.Shapley(), fw.Shapley(), fw.Shapley(), fw.Beta(alpha=4, beta=1)):
+    shrink = SMOKE_SHRINKS if arguments.smoke else 1
+    size = {"n": 73_257 // shrink, "m": 26_032 // shrink, "d": 512}
+    data = points(**size, seed=arguments.seeds[0])
+
+    def ask(weights: fw.Semivalue) -> dict[str, Any]:
         torch.cuda.reset_peak_memory_stats()
         torch.cuda.synchronize()
         before = time.perf_counter()
-        found = fw.value_neighbours(x, y, x_reference, y_reference, k=K, weights=weights, device="cuda", progress=False)
+        found = fw.value_neighbours(*data, k=K, weights=weights, device=arguments.device, progress=False)
         seconds = time.perf_counter() - before
         megabytes = torch.cuda.max_memory_allocated() / 2**20
-        rows.append(
-            {"weights": str(weights), "seconds": seconds, "gpu_mb": megabytes, "sum": float(found.values.sum())}
-        )
-        print(json.dumps(rows[-1]), flush=True)
-    return {"svhn": rows}
+        row = {"weights": str(weights), "seconds": seconds, "gpu_mb": megabytes, "sum": float(found.values.sum())}
+        print(json.dumps(row), flush=True)
+        return size | row
+
+    return {
+        "svhn": [ask(fw.Shapley()) for _ in range(1 + REPEATS)],
+        "svhn, Beta(4, 1)": [ask(fw.Beta(alpha=4, beta=1))],
+    }
 
 
 def run_alone(python: Path | str, task: dict[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
-from fwshapley.cli import app, reproduce
-from fwshapley.cli.comparison import compare_figures, difference
+from fwshapley import files
+from fwshapley.cli import app, reproduce, requirements
+from fwshapley.cli.comparison import compare_figures, compare_seeds, difference
 
 CHECKOUT = Path(__file__).parents[1]
 SCRIPT = '''"""Counts sheep.
@@ -23,7 +25,23 @@ OPTIONS = ("--smoke", "--out")
 print("asked for", sys.argv[1:], flush=True)
 sys.exit(int("--fail" in sys.argv) * 7)
 '''
-DOCUMENT = {"date": "2026-11-15T10:00:00", "wall_time_s": 1234.5}
+WAITING = '''"""Waits for Ctrl-C, which only its parent gets."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+OPTIONS = ("--smoke", "--out")
+try:
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(60)
+except KeyboardInterrupt:
+    Path("../stopped").touch()
+    sys.exit(130)
+'''
+DOCUMENT = {"date": "2026-11-15T10:00:00", "wall_time_s": 1234.5, "seeds": [0, 1, 2]}
 CPU = {"gpu": None, "cores": 2, "processor": "AMD EPYC"}
 
 
@@ -111,13 +129,39 @@ def test_a_run_does_not_replace_what_was_recorded(checkout: Path, capfd: pytest.
     assert f"asked for ['--smoke', '--out=mine', '--figures', '{smoke}']" in capfd.readouterr().out
 
 
+def test_a_run_without_the_gpu_of_its_record_says_that_it_takes_long(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "recorded in 1,234 s on NVIDIA H200; there is no GPU here, so this may take many times as long\n"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "no GPU here" not in run("sheep")[2]  # it was recorded without one, too
+    (checkout / "benchmarks" / "results" / "sheep.json").unlink()
+    assert told in run("sheep")[2]
+    for options in (["--smoke"], ["--draw"], ["--help"], ["--join"]):
+        assert "no GPU here" not in run("sheep", *options)[2]
+    assert "no GPU here" not in run("goats")[2]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert "no GPU here" not in run("sheep")[2]
+
+
+@pytest.mark.parametrize("option", ["--out", "--figures"])
 def test_folders_that_take_no_files_are_refused_before_anything_runs(
-    checkout: Path, capfd: pytest.CaptureFixture[str]
+    option: str, checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (checkout / "taken").write_text("a file")
-    code, _, err = run("sheep", "--out", str(checkout / "taken"))
+    code, _, err = run("sheep", option, str(checkout / "taken"))
     assert code == 2
-    assert "taken is a file: choose another folder" in " ".join(err.split())
+    assert f"taken is a file: choose another folder for {option}\n" in err
+
+    def write(dir: Path) -> AbstractContextManager[None]:  # noqa: A002 - as TemporaryFile has it
+        if dir.name == "full":
+            raise OSError(28, "No space left on device", dir)
+        return nullcontext()
+
+    monkeypatch.setattr(files, "TemporaryFile", write)
+    code, _, err = run("sheep", option, str(checkout / "full"))
+    assert code == 2
+    assert f"full cannot be written to (No space left on device): choose another folder for {option}\n" in err
     assert "asked for" not in capfd.readouterr().out
 
 
@@ -136,23 +180,20 @@ def test_folders_that_take_no_files_are_refused_before_anything_runs(
     ],
 )
 def test_an_interrupted_script_is_waited_for_and_ours_says_whether_it_goes_on(
-    option: str, options: list[str], told: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
+    option: str, options: list[str], told: str, checkout: Path
 ) -> None:
-    (checkout / "benchmarks" / "sheep.py").write_text(f"{SCRIPT}# {option}\n")
-    waits = []
-
-    class Interrupted(subprocess.Popen[bytes]):
-        def wait(self, timeout: float | None = None) -> int:
-            waits.append(timeout)
-            if len(waits) == 1:
-                raise KeyboardInterrupt
-            return super().wait(timeout)
-
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    (checkout / "benchmarks" / "sheep.py").write_text(f"{WAITING}# {option}\n")
     code, _, err = run("sheep", *options)
     assert code == 130
-    assert len(waits) > 1
+    assert (checkout / "stopped").exists()
     assert told in err
+
+
+def test_a_script_that_ends_well_in_spite_of_an_interrupt_was_not_stopped(checkout: Path) -> None:
+    (checkout / "benchmarks" / "sheep.py").write_text(WAITING.replace("sys.exit(130)", "sys.exit(0)"))
+    code, _, err = run("sheep")
+    assert code == 0
+    assert "stopped:" not in err
 
 
 def test_scripts_of_the_repository_say_whether_they_keep_pieces() -> None:
@@ -192,10 +233,57 @@ def test_a_script_that_is_killed_is_told_apart(checkout: Path) -> None:
     assert run("sheep")[0] == 137
 
 
+@pytest.mark.parametrize(
+    ("script", "helper", "told"),
+    [
+        (
+            "from shapiq.missing import x",
+            "",
+            "sheep needs shapiq, which is not installed: pip install 'fwshapley[peers]'",
+        ),
+        (
+            "import shapiq, sklearn.svm",
+            "",
+            "sheep needs shapiq, scikit-learn, which are not installed: pip install 'f",
+        ),
+        (
+            "import helper",
+            "import captum\nimport sheep",
+            "pip install 'fwshapley[baselines]' (in a checkout: pip install '.[b",
+        ),
+        ("import captum, torch, shapiq, wool", "", "pip install 'fwshapley[baselines,peers]' wool (in"),
+        ("import wool", "", "sheep needs wool, which is not installed: pip install wool\n"),
+    ],
+)
+def test_what_a_script_lacks_is_told_before_it_runs(
+    script: str, helper: str, told: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = {"captum", "shapiq", "sklearn", "wool"}
+    monkeypatch.setattr(requirements, "find_spec", lambda name: None if name in lacking else name)
+    extras = {
+        "baselines": ["captum", "scikit-learn"],
+        "dev": [*lacking - {"wool"}],
+        "peers": ["scikit-learn", "shapiq"],
+    }
+    needed = [f"{name}>=1.0; extra == '{extra}'" for extra, names in extras.items() for name in names]
+    monkeypatch.setattr(requirements, "requires", lambda _: ["torch>=2", *needed])
+    (checkout / "benchmarks" / "sheep.py").write_text(f"{script}\n{SCRIPT}")
+    (checkout / "benchmarks" / "helper.py").write_text(helper)
+    for options in ([], ["--help"]):
+        code, _, err = run("sheep", *options)
+        assert code == 2
+        assert told in err
+
+
+def test_scripts_of_the_repository_import_what_is_known() -> None:
+    for name in reproduce.find_scripts(CHECKOUT / "benchmarks"):
+        requirements.check_installed(CHECKOUT / "benchmarks" / f"{name}.py", [CHECKOUT / "examples"])
+
+
 COUNTING = """
 from pathlib import Path
 out = Path(sys.argv[sys.argv.index("--out") + 1])
-found = '{"benchmark": "sheep", "results": {"sheep": 100.5, "wolves": [1, 1]}}'
+found = '{"benchmark": "sheep", "seeds": [0, 1, 2], "results": {"sheep": 100.5, "wolves": [1, 1]}}'
 (out / "sheep.json").write_text(found)
 """
 
@@ -204,13 +292,30 @@ def test_a_run_says_how_its_figures_agree_with_the_recorded_ones(checkout: Path)
     script = checkout / "benchmarks" / "sheep.py"
     _, out, _ = run("sheep")
     assert "recorded figures" not in out
-    script.write_text(SCRIPT.replace("sys.exit", f"{COUNTING}\nsys.exit"))
-    told = "sheep: 3 of 3 recorded figures were measured again: 2 within 1 %; the largest relative difference is 50 %, "
+    counting = SCRIPT.replace("sys.exit", f"{COUNTING}\nsys.exit")
+    script.write_text(counting.replace("[0, 1, 2]", "[1]"))
+    assert "sheep (seed 1; recorded with 0 to 2): 3 of 3 recorded figures" in run("sheep")[1]
+    script.write_text(counting)
+    told = "sheep: 3 of 3 recorded figures were measured again: 2 within 1 %; "
+    farthest = "the largest difference, relative to the larger of two, is 50 %: 1 at wolves.2 of 2, recorded 2\n"
     for folder in ([], ["--out", str(checkout / "benchmarks" / "results")]):  # the latter replaces the record
         code, out, _ = run("sheep", *folder)
         assert code == 0
-        assert f"{told}1 at wolves.2 of 2, recorded 2\n" in out
+        assert f"{told}{farthest}" in out
     assert "recorded figures" not in run("sheep", "--smoke")[1]
+
+
+@pytest.mark.parametrize(
+    ("found", "recorded", "told"),
+    [
+        ([0, 1], range(10), " (seeds 0 and 1; recorded with 0 to 9)"),
+        ([7], [0], " (seed 7; recorded with 0)"),
+        ([5, 0, 2], [2, 1, 0], " (seeds 0, 2 and 5; recorded with 0 to 2)"),
+        ([2, 1, 0], [0, 1, 2], ""),
+    ],
+)
+def test_seeds_that_differ_are_told(found: list[int], recorded: list[int], told: str) -> None:
+    assert compare_seeds(found, recorded) == told
 
 
 def test_figures_compare_at_the_same_place_only() -> None:
@@ -221,14 +326,14 @@ def test_figures_compare_at_the_same_place_only() -> None:
     assert compare_figures({"a": {"b": [1.0, 2.0, 3.0]}, "f": 1}, recorded) == (
         "none of the 4 recorded figures was measured again"
     )
-    assert compare_figures({"c": -1e-3}, recorded).endswith("is 100 %, -0.001 at c, recorded 0")
+    assert compare_figures({"c": -1e-3}, recorded).endswith("is 100 %: -0.001 at c, recorded 0")
 
 
 def test_times_are_figures_but_not_what_all_of_it_took() -> None:
     recorded = {"seconds": 60, "rows": [{"seed": 0, "seconds": 2.0}]}
     assert compare_figures({"seconds": 90, "rows": [{"seed": 1, "seconds": 3.0}]}, recorded) == (
         "1 of 1 recorded figures were measured again: 0 within 1 %; "
-        "the largest relative difference is 33.3 %, 3 at rows.1 of 1.seconds, recorded 2"
+        "the largest difference, relative to the larger of two, is 33.3 %: 3 at rows.1 of 1.seconds, recorded 2"
     )
 
 

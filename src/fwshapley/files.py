@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 
 @contextmanager
@@ -28,13 +29,30 @@ def written_whole(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def check_writable(folder: Path) -> None:
-    """Raise an error if files cannot be written to a folder, before there is any work to lose."""
+def check_writable(folder: Path, option: str = "--out") -> None:
+    """Raise an error if files cannot be written to a folder, before there is any work to lose.
+
+    Args:
+        folder: need not be there yet.
+        option: that names it.
+    """
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not nearest.is_dir():
-        raise NotADirectoryError(f"{nearest} is a file: choose another folder for --out")
+        raise NotADirectoryError(f"{nearest} is a file: choose another folder for {option}")
     if not os.access(nearest, os.W_OK):
-        raise PermissionError(f"{nearest} may not be written to: choose another folder for --out")
+        raise PermissionError(f"{nearest} may not be written to: choose another folder for {option}")
+
+
+def make_folder(folder: Path, option: str = "--out") -> None:
+    """Make a folder and try to write to it, or raise an error that names the option to change."""
+    check_writable(folder, option)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise OSError(f"{folder} cannot be written to ({why}): choose another folder for {option}") from error
 
 
 def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:

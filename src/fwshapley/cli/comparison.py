@@ -1,10 +1,10 @@
-"""How figures that were measured again agree with recorded ones, in a line."""
+"""How figures that were measured again agree with recorded ones, in a line, and whether their seeds are the same."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 ABOUT = ("commands", "codes", "dates", "machines", "made", "seed", "seeds", "settings")
@@ -38,7 +38,23 @@ def compare_figures(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> st
     if not most:
         return f"{told}, no difference at all"
     farthest = f"{now[place]:.4g} at {place}, recorded {before[place]:.4g}"
-    return f"{told}; the largest relative difference is {100 * most:.3g} %, {farthest}"
+    return f"{told}; the largest difference, relative to the larger of two, is {100 * most:.3g} %: {farthest}"
+
+
+def compare_seeds(found: Sequence[int], recorded: Sequence[int]) -> str:
+    """Return both in brackets, if they differ: figures of other seeds, or of fewer, cannot be the same."""
+    if set(found) == set(recorded):
+        return ""
+    word = "seed" if len(set(found)) == 1 else "seeds"
+    return f" ({word} {_listed(found)}; recorded with {_listed(recorded)})"
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    """Return seeds in words: 0 to 9; 0 and 1; 0, 2 and 7."""
+    *firsts, last = sorted(set(seeds))
+    if len(firsts) > 1 and last - firsts[0] == len(firsts):
+        return f"{firsts[0]} to {last}"
+    return f"{', '.join(map(str, firsts))} and {last}" if firsts else str(last)
 
 
 def figures(tree: object, place: str = "") -> Iterator[tuple[str, float]]:

@@ -7,7 +7,6 @@ import itertools
 import json
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,23 +14,30 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from fwshapley.checks import closest
-from fwshapley.cli.comparison import compare_figures
+from fwshapley.cli.child import run_to_end
+from fwshapley.cli.comparison import compare_figures, compare_seeds
 from fwshapley.cli.console import console, errors, errors_explained
-from fwshapley.files import check_writable
+from fwshapley.cli.requirements import check_installed
+from fwshapley.files import make_folder
 
 SMOKE = "--smoke"
 MEASURE_NOTHING = {"--help", "-h", "--draw"}
+ONLY_JOIN = {"--join", "--add"}
 PASSED_ON = {"allow_interspersed_args": False}
 """Setting of the command: what follows NAME is the script's."""
 
 KEEPS = re.compile(r'"--work", type=Path(?P<usual>, default=.*?)?, help="[^"]*(keep|kept)')
 """Option of a script that keeps finished pieces; others take those of another script."""
+
+CORES = re.compile(r"\d+ cores of ")
+"""Start of the name of a machine without a GPU."""
 
 OWN_CHECKOUT = Path(__file__).parents[3]
 """Where the repository is if the package is installed from it in place; else a folder of Python's."""
@@ -98,17 +104,22 @@ def find_scripts(folder: Path) -> dict[str, str]:
 
 def _run(script: Path, options: Sequence[str]) -> int:
     """Run a script with this Python, its output as it comes, and return its exit status."""
+    check_installed(script, [script.parents[1] / "examples"])
     options = list(options[1:] if options[:1] == ["--"] else options)
     folders = {} if MEASURE_NOTHING & {*options} else _choose_folders(script, options)
     for option, folder in folders.items():
-        check_writable(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, option)
         options += [] if _given(options, option) else [option, str(folder)]
     recorded = {} if SMOKE in options else _read_records(script.parent / "results", script.stem)
+    if folders and not ONLY_JOIN & {*options} and not torch.cuda.is_available():
+        _tell_of_gpus(recorded.values())
     started = time.time()
     command = [sys.executable, str(script), *options]
     errors.print(Text(f"running {' '.join(command[1:])}", style="dim"), soft_wrap=True)
-    status = _wait_for(command, _on_going_on(script, options))
+    status, interrupted = run_to_end(command)
+    if interrupted and status:
+        errors.print(Text(f"stopped: {_on_going_on(script, options)}"), soft_wrap=True)
+        return KILLED + signal.SIGINT
     if folders and not status:
         told = f"results are in {folders['--out']}, figures in {folders['--figures']}"
         errors.print(Text(told, style="dim"), soft_wrap=True)
@@ -116,11 +127,22 @@ def _run(script: Path, options: Sequence[str]) -> int:
     return status
 
 
+def _tell_of_gpus(recorded: Iterable[Mapping[str, Any]]) -> None:
+    """Print how long it took with a GPU, which is not here, unless it was recorded without one, too."""
+    hardware = [(document, measured_on(document)) for document in recorded]
+    if hardware and all(any(map(_is_gpu, machines)) for _, machines in hardware):
+        document, machines = hardware[0]
+        before = f"recorded in {time_spent(document)} on {' and '.join(machines)}"
+        told = f"{before}; there is no GPU here, so this may take many times as long"
+        errors.print(Text(told, style="dim"), soft_wrap=True)
+
+
 def _tell_agreement(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
     """Print how what was measured now agrees with what was recorded before it."""
     for name in (name for name in found if name in recorded):
-        told = compare_figures(found[name]["results"], recorded[name]["results"])
-        console.print(Text(f"{name}: {told}"), soft_wrap=True)
+        now, then = found[name], recorded[name]
+        seeds = compare_seeds(now["seeds"], then["seeds"])
+        console.print(Text(f"{name}{seeds}: {compare_figures(now['results'], then['results'])}"), soft_wrap=True)
 
 
 def _read_records(folder: Path, name: str, since: float = 0.0) -> dict[str, dict[str, Any]]:
@@ -154,20 +176,6 @@ def _on_going_on(script: Path, options: Sequence[str]) -> str:
     if keeps["usual"] or _given(options, "--work"):
         return "the same command goes on from finished pieces"
     return "the same command starts anew; one with --work FOLDER would go on from finished pieces"
-
-
-def _wait_for(command: Sequence[str], then: str) -> int:
-    """Run a command to its end, which is also ours: it does not outlive us."""
-    with subprocess.Popen(command) as process:  # noqa: S603 - the script that the user named
-        before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-        try:
-            return process.wait()
-        except KeyboardInterrupt:  # the script has it too, as both are of one terminal
-            process.wait()
-            errors.print(Text(f"stopped: {then}"), soft_wrap=True)
-            return KILLED + signal.SIGINT
-        finally:
-            signal.signal(signal.SIGTERM, before)
 
 
 def _list(folder: Path, scripts: dict[str, str]) -> Table:
@@ -209,6 +217,10 @@ def measured_on(document: Mapping[str, Any]) -> list[str]:
     names = list(dict.fromkeys(origin.partition("; ")[0] for origin in origins))
     machine = document["machine"]
     return names or [machine["gpu"] or f"{machine['cores']} cores of {machine['processor']}"]
+
+
+def _is_gpu(machine: str) -> bool:
+    return not CORES.match(machine)
 
 
 def _address() -> str:
