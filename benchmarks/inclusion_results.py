@@ -51,14 +51,13 @@ Sitting = Mapping[str, Any]
 
 
 MADE: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
-    "seeds": lambda piece: piece["seed"],
     "machines": lambda piece: piece["machine"]["gpu"] or piece["machine"]["processor"],
     "torch": lambda piece: piece["versions"]["torch"],
     "dates": lambda piece: piece["date"],
     "commands": lambda piece: piece["command"],
     "codes": lambda piece: piece.get("code", "an earlier one"),
 }
-"""What is told of how a sitting came about, and where its pieces know it from."""
+"""What is told of how a sitting came about, beside its seeds, and where its pieces know it from."""
 
 
 def is_timed(method: str) -> bool:
@@ -92,7 +91,7 @@ def gather(folder: Path, earlier: Mapping[str, Any]) -> dict[str, Any]:
         found[name][sitting] = now
     ordered = {name: dict(sorted(found[name].items(), key=_fullest_first)) for name in resnet.DATASETS if name in found}
     made = [sitting["made"] for sittings in ordered.values() for sitting in sittings.values()]
-    several = {key: sorted({each for one in made for each in one[key]}) for key in MADE}
+    several = {key: sorted({each for one in made for each in one[key]}) for key in ("seeds", *MADE)}
     return {"datasets": ordered, "seconds": round(sum(one["seconds"] for one in made), 1), **several}
 
 
@@ -118,9 +117,10 @@ def _fullest_first(named: tuple[str, Mapping[str, Any]]) -> int:
 
 
 def made_of(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How pieces came about."""
+    """How pieces came about; seeds are those of explainers."""
     return {
         "seconds": round(sum(piece["seconds"] for piece in pieces), 1),
+        "seeds": sorted({piece["seed"] for piece in pieces if "training" in piece}),
         **{key: sorted({find(piece) for piece in pieces}) for key, find in MADE.items()},
     }
 
