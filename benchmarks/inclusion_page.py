@@ -1,4 +1,4 @@
-"""What the pages say of inclusion and exclusion, and of the time it takes, from what was recorded of both."""
+"""What the pages say of inclusion and exclusion, from benchmarks/results/inclusion.json."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from inclusion_results import (
 )  # fmt: skip
 from inclusion_sitting_page import EARLIER, is_of_earlier_objective, sitting_text
 from page_text import listed, percent, table
-from provenance import calls_text, provenance
+from provenance import calls_text
 from resnet import DATASETS, Name
-from table1 import title_of
 
 Datasets = Mapping[Name, Mapping[str, Sitting]]
 
@@ -41,9 +40,6 @@ JUDGED = {
 
 LONGER_MISSING = "whether longer training helps is not measured yet"
 LEARN = (EVERY, BASE, searched_name("Shapley"), CHOSEN, NOT_CENTRED, "encoder", "encoder, chosen")
-PAPER_SECONDS = {"gradcam": 17.89, "integrated gradients": 147.45, "saliency": 10.59, BASE: 1.42, EVERY: 1.42}
-"""Its Table 1, on a GTX 1080."""
-
 PAGE = """## Inclusion and exclusion: who finds what matters?
 
 {summary}
@@ -82,18 +78,6 @@ weighting that is best on the test images themselves, Shapley included, which no
 {verdict}
 
 {provenance}
-
-### Time for {many:,} images
-
-{timing_summary}
-
-{timing}
-
-{reconciled}
-
-![Seconds for each method](figures/table1.png)
-
-{timing_provenance}
 """
 
 FIRST_PAGE = """\
@@ -120,20 +104,8 @@ SHOWN = {"ours": EVERY, "FastSHAP": BASE, "GradCAM": "gradcam", "random order": 
 SKILL = """In brackets the skill: 0 is a random order, 1 that of KernelSHAP (a long run of our least squares on the
 surrogate, {calls:,} calls an image), on the images that have one. """
 
-TIMING = """Medians of repeated calls in one run on one machine, {at_once} images at once{precision}; networks that
-learn give all classes, gradient methods (captum's) the predicted one. "All at once" is {weightings} weightings. "~" is
-extrapolated from a few images, with {calls:,} calls each. Beside it, what the paper reports for a GTX 1080. Training
-comes on top where a method learns. Networks for one weighting also ask the masked model what everyone is worth, to
-which their values must sum; the one for every weighting knows that.{untrained}
 
-{times}"""
-
-
-def inclusion_section(
-    document: Mapping[str, Any],
-    timed: Mapping[str, Any],
-    speeds: Sequence[Mapping[str, Any]] = (),
-) -> str:
+def inclusion_section(document: Mapping[str, Any]) -> str:
     """Return a section of the results page."""
     found = document["results"]
     sittings = [
@@ -157,11 +129,6 @@ def inclusion_section(
         judged=JUDGED[papers_method(found["datasets"])],
         verdict=verdict_text(found["datasets"]),
         provenance=provenance_text(document),
-        many=timed["results"]["images"],
-        timing_summary=timing_summary(timed),
-        timing=timing_text(timed),
-        reconciled=reconciled_text(timed, speeds),
-        timing_provenance=provenance(timed),
     )
 
 
@@ -403,57 +370,6 @@ def verdict_text(datasets: Datasets) -> str:
     return (
         f"So the {CLAIM:+.0%} is: {verdicts_text(datasets)}. It counts as confirmed where the whole interval lies at "
         f"or above it. On average over the data sets measured the gain of the paper's method is {mean}, from {seeds}."
-    )
-
-
-def timing_summary(document: Mapping[str, Any]) -> str:
-    """Return what was asked of times and what was found, in two sentences."""
-    found = document["results"]
-    rows = found["methods"]
-    every, base, sampled = (rows[name]["seconds"] for name in (EVERY, BASE, "least squares"))
-    return (
-        f"How long does it take to explain {found['images']:,} images? The network for every weighting takes "
-        f"{1e3 * every:.1f} ms for {found['weightings']} weightings and all classes, {rows[EVERY]['over forward']:.1f} "
-        f"times a forward pass of the model, and {BASE}'s {1e3 * base:.1f} ms for one; our sampling takes some "
-        f"{float(f'{sampled / every:.1g}'):,.0f} times as long."
-    )
-
-
-def reconciled_text(document: Mapping[str, Any], speeds: Sequence[Mapping[str, Any]]) -> str:
-    """Say where another section has other times for the same machine and number of images."""
-    found, machine = document["results"], document["machine"]["gpu"]
-    other = next((each for each in speeds if machine and each["machine"]["gpu"] == machine), None)
-    if other is None:
-        return ""
-    times = [row for row in other["results"]["times"] if row["batch"] == found["images"]]
-    told = listed(f"{1e3 * row['explainer_s']:.1f} ms{' compiled' * row['compiled']}" for row in times)
-    return (
-        f"[What an explanation costs](#what-an-explanation-costs) has {told} for as many images and weightings on the "
-        f"same GPU, where this table, with nothing compiled, has {1e3 * found['methods'][EVERY]['seconds']:.1f} ms. "
-        "Those are two processes: compare times within a table, not across."
-    )
-
-
-def timing_text(document: Mapping[str, Any]) -> str:
-    """Return the table of times."""
-    found = document["results"]
-    rows = [
-        [
-            title_of(name, trained=found["trained"]),
-            f"{'~' * row['extrapolated']}{row['seconds']:.3g} s",
-            f"{row['over forward']:.3g}",
-            f"{row['peak_mb'] / 1024:.2f} GB" if row["peak_mb"] is not None else "",
-            f"{PAPER_SECONDS[name]} s" if name in PAPER_SECONDS else "",
-        ]
-        for name, row in sorted(found["methods"].items(), key=lambda item: item[1]["seconds"])
-    ]
-    return TIMING.format(
-        at_once=found["at once"],
-        precision=", in bf16" if document["machine"]["gpu"] else "",
-        weightings=found["weightings"],
-        untrained="" if found["trained"] else " Networks were not trained, which changes no operation.",
-        calls=found["calls"],
-        times=table(["", "time", "forward passes", "peak memory", "paper"], rows),
     )
 
 

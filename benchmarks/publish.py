@@ -31,6 +31,7 @@ from peers_page import peers_section
 from provenance import recompressed_shortly, recompressed_text
 from refinement_page import refinement_section
 from script import run_script
+from table1_page import timing_section
 from table2_page import times_section
 from valuation_speed_page import valuation_speed_section, valuation_speed_text
 
@@ -141,7 +142,8 @@ def results_page() -> str:
     sections = [
         head,
         agreement_section(load("agreement")),
-        inclusion_section(load("inclusion"), load("table1"), speeds) if recorded("inclusion", "table1") else "",
+        inclusion_section(load("inclusion")) if recorded("inclusion") else "",
+        timing_section(load("table1"), speeds) if recorded("table1") else "",
         enumeration_section(load("enumeration")),
         explain_speed_section(speeds, load("explain_speed_student")),
         peers_section(load("peers")),

@@ -18,7 +18,7 @@ from claims_page import accuracy_line, claims_summary, time_line
 from enumeration_page import SHOWN_WEIGHTS, sampled_text
 from fwshapley.plots import new_figure
 from inclusion_longer import lead_text, longer_table, longer_text, longest_training, plateau_text
-from inclusion_page import longest_text, papers_method, reconciled_text, room_in, trainings_text
+from inclusion_page import longest_text, papers_method, room_in, trainings_text
 from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather, lost_methods, sum_up
 from noisy_labels import agreement, score
 from noisy_page import auroc_of, failed_text, is_comparable
@@ -26,6 +26,7 @@ from noisy_results import PAPER_NOISE, Job, join, tables
 from pieces import keep_piece, origin, origins, read_piece, take_piece
 from provenance import recompressed_shortly, recompressed_text, without_folders
 from script import marked
+from table1_page import reconciled_text
 from table2_page import Speed, speedup_text
 
 GPU = {"gpu": "NVIDIA H200", "cores": 16, "processor": "Xeon"}
