@@ -64,7 +64,7 @@ def gain_text(row: Mapping[str, Any]) -> str:
 
 def gains_of(row: Mapping[str, Any]) -> list[float]:
     """Relative gains over FastSHAP in equal time, by evaluator, if they were measured."""
-    over = row.get("over base in equal time", row.get("over base", {}))
+    over = row.get("over base in equal time", {})
     return [gain[0] for curve in INCLUSION if (gain := over.get(curve, {}).get("relative"))]
 
 
@@ -81,9 +81,9 @@ def last_step_text(sitting: Sitting) -> str:
     before, last = by_time(sitting, BASE)[-2:]
     gains = [last["over shorter"][curve].get("relative") for curve in INCLUSION]
     seeds = {len(row["by seed"][curve]) for row in (before, last) for curve in INCLUSION}
-    few, verdict = ", one seed each" * (min(seeds) == 1), plateau_text([gain for gain in gains if gain])
-    told = " / ".join(map(percent, gains))
-    return f"from {given(before):.0f} s to {given(last):.0f} s {BASE} gains {told}{few}, so {verdict}"
+    told, verdict = " / ".join(map(percent, gains)), plateau_text([gain for gain in gains if gain])
+    so = "; as far as one training each can tell," if min(seeds) == 1 else ", so"
+    return f"from {given(before):.0f} s to {given(last):.0f} s {BASE} gains {told}{so} {verdict}"
 
 
 def longest_training(sitting: Sitting) -> float:

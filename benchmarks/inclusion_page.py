@@ -85,9 +85,9 @@ How well do the most important of 256 patches alone keep the class of an image? 
 judges: a second surrogate, taught to accept masked images, that no explainer has seen; and, as in the paper, the model
 itself on images masked by zeros, which it has never met. Ours is the network for every weighting, under the one chosen
 on validation images ({chosen}), FastSHAP that for Shapley values; both were trained for {seconds} on one GPU. Means
-over {counts}, each sitting with a model and surrogates trained anew, and ± the standard deviation of trainings.
-KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each of the first {images} images
-([all methods](docs/results.md)).{missing}
+over {counts}, each sitting with a model and surrogates trained anew, and the standard deviation of trainings.
+KernelSHAP, our least squares, asked the surrogate about {calls:,} coalitions of each of the first {images} images;
+all others explained {most:,} ([all methods](docs/results.md)).{missing}
 
 {areas}
 {longer}"""
@@ -138,7 +138,7 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
     rows = [
         [
             f"{DATASETS[name].title}, {evaluator}",
-            *(pooled_text(areas_of(sittings.values(), method, evaluator)) for method in SHOWN.values()),
+            *(pooled_text(sittings.values(), method, evaluator) for method in SHOWN.values()),
             gains_text(sittings.values(), EVERY, evaluator),
         ]
         for name, sittings in datasets.items()
@@ -153,6 +153,7 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
         areas=table(["", *SHOWN, "ours over FastSHAP, by sitting"], rows),
         calls=max(sitting["calls"] for sitting in every),
         images=between(sampled),
+        most=max(main_row(sitting, EVERY)[1]["images"] for sitting in every if EVERY in sitting["methods"]),
         missing=missing,
         longer="".join(longest_text(name, sittings) for name, sittings in datasets.items()).rstrip(),
         chosen=listed(f"{chosen_in(sitting)} on {title}" for title, sitting in first.items()),
@@ -167,11 +168,13 @@ def areas_of(sittings: Iterable[Sitting], method: str, evaluator: str) -> list[f
     return [area for row in rows for area in row["by seed"][f"inclusion, {evaluator}"]]
 
 
-def pooled_text(areas: Sequence[float]) -> str:
-    """Mean and standard deviation of some areas."""
+def pooled_text(sittings: Iterable[Sitting], method: str, evaluator: str) -> str:
+    """Mean inclusion area of a method, and the standard deviation of its trainings, if it learns."""
+    areas = areas_of(sittings, method, evaluator)
     if not areas:
         return ""
-    return f"{statistics.fmean(areas):.3f}" + (f" ± {statistics.stdev(areas):.3f}" if len(areas) > 1 else "")
+    several = method in LEARN and len(areas) > 1
+    return f"{statistics.fmean(areas):.3f}" + (f" ± {statistics.stdev(areas):.3f}" if several else "")
 
 
 def gains_text(sittings: Iterable[Sitting], method: str, evaluator: str) -> str:
@@ -249,8 +252,8 @@ def trainings_text(title: str, sittings: Sequence[Sitting]) -> str:
     """Say how far trainings from scratch lie apart where models were trained anew, too."""
     parts = []
     for method in (EVERY, BASE):
-        areas = [areas_of(sittings, method, evaluator) for evaluator in EVALUATORS]
-        parts.append(f'{" / ".join(map(pooled_text, areas))} for "{method}" ({len(areas[0])} trainings)')
+        told = " / ".join(pooled_text(sittings, method, evaluator) for evaluator in EVALUATORS)
+        parts.append(f'{told} for "{method}" ({len(areas_of(sittings, method, EVALUATORS[0]))} trainings)')
     return (
         f"{title}, all trainings in all {len(sittings)} sittings: inclusion area, mean and standard deviation "
         f"({' / '.join(EVALUATORS)}), {listed(parts)}."

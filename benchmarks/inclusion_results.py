@@ -12,6 +12,7 @@ from typing import Any
 import resnet
 from fwshapley.plots import COLOURS, new_figure
 from paired import Kept, Row, describe, read_row
+from pieces import origin
 
 EVALUATORS = ("second surrogate", "zero-masked model")
 CURVES = [f"{kind}, {evaluator}" for evaluator in EVALUATORS for kind in ("inclusion", "exclusion")]
@@ -51,7 +52,7 @@ Sitting = Mapping[str, Any]
 
 
 MADE: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
-    "machines": lambda piece: piece["machine"]["gpu"] or piece["machine"]["processor"],
+    "machines": lambda piece: origin(piece).partition(";")[0],
     "torch": lambda piece: piece["versions"]["torch"],
     "dates": lambda piece: piece["date"],
     "commands": lambda piece: piece["command"],
@@ -82,7 +83,7 @@ def gather(folder: Path, earlier: Mapping[str, Any]) -> dict[str, Any]:
     for name, sitting in sorted({(piece["dataset"], piece["sitting"]) for piece in pieces}):
         of_sitting = [piece for piece in pieces if (piece["dataset"], piece["sitting"]) == (name, sitting)]
         before, now = found.setdefault(name, {}).get(sitting), sum_up(of_sitting)
-        lost = lost_methods(before, now) if before else []
+        lost = find_lost(before, now) if before else []
         if lost:
             raise SystemExit(
                 f"{folder} lacks pieces of sitting {sitting} on {name} that were recorded, such as {lost[0]}: put "
@@ -95,8 +96,8 @@ def gather(folder: Path, earlier: Mapping[str, Any]) -> dict[str, Any]:
     return {"datasets": ordered, "seconds": round(sum(one["seconds"] for one in made), 1), **several}
 
 
-def lost_methods(before: Sitting, now: Sitting) -> list[str]:
-    """Return the methods of which less is known now than before: no weighting, fewer seeds, or fewer images."""
+def find_lost(before: Sitting, now: Sitting) -> list[str]:
+    """Return of what less is known now than before: methods with fewer weightings, seeds or images, and choices."""
 
     def extent(sitting: Sitting, method: str) -> dict[str, tuple[int, int]]:
         rows = sitting["methods"].get(method, {})
@@ -109,7 +110,9 @@ def lost_methods(before: Sitting, now: Sitting) -> list[str]:
             for weights, (seeds, images) in extent(before, method).items()
         )
 
-    return sorted(filter(is_lost, before["methods"]))
+    searched = (before["search"] or {}).keys() - (now["search"] or {}).keys()
+    chosen = ["choice"] if before["choice"] and not now["choice"] else []
+    return sorted([*filter(is_lost, before["methods"]), *(f"search {each}" for each in searched), *chosen])
 
 
 def _fullest_first(named: tuple[str, Mapping[str, Any]]) -> int:
@@ -162,9 +165,9 @@ def _budget_of(piece: Mapping[str, Any]) -> float:
 
 
 def _base_in_time_of(method: str, budgets: Mapping[str, float]) -> str:
-    """Name of FastSHAP when it was given as long as a method that was given another time than the others, if ever."""
+    """Name of FastSHAP when it was given as long as our network, if ever."""
     alike = [other for other in budgets if untimed(other) == BASE and budgets[other] == budgets.get(method)]
-    return alike[0] if alike and is_timed(method) and untimed(method) != BASE else ""
+    return alike[0] if alike and untimed(method) == EVERY else ""
 
 
 def _shorter(method: str, budgets: Mapping[str, float]) -> str:

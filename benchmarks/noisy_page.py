@@ -92,7 +92,8 @@ def noisy_text(document: Mapping[str, Any]) -> str:
                 areas = " / ".join(f"{rows[method]['auroc'][0]:.3f}" for method in ways.values())
                 parts.append(f"{areas} on {TITLES[dataset]} with {noise.partition(', ')[2]} wrong")
     return (
-        f" On features of a ResNet-18 that learnt from the same labels, AUROC with {' / '.join(ways)}: "
+        f" On features of a ResNet-18 that learnt from the same labels, some of them those of the next class, AUROC "
+        f"with {' / '.join(ways)}, mean over {len(document['seeds'])} seeds: "
         f"{listed(parts)} ([all methods](docs/results.md))."
         if parts
         else ""

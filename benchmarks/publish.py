@@ -64,7 +64,7 @@ figures](docs/results.md)):
 
 DIFFERS = """\
 Our setting is not the paper's: ResNet-18s are trained from scratch, where its own were pre-trained on ImageNet; how
-long networks learn was our choice; all is by our code, but for captum's gradients and cleanlab's scores."""
+long networks learn was our choice; its methods and rivals are by our code, but for what captum and cleanlab have."""
 
 README_INCLUSION = """\
 **Finding what matters.** {inclusion}

@@ -78,12 +78,13 @@ def recorded(name: str, out: str | Path) -> dict[str, Any]:
 def machine(device: str | None = None) -> dict[str, str | int | None]:
     """Platform, processor, cores this process may use, threads torch uses, and the GPU if one is there and used."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    on_gpu = device is None or torch.device(device).type != "cpu"
     return {
         "platform": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": cores,
         "torch_threads": torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name(device) if device != "cpu" and torch.cuda.is_available() else None,
+        "gpu": torch.cuda.get_device_name(device) if on_gpu and torch.cuda.is_available() else None,
     }
 
 

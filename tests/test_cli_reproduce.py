@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from fwshapley import files
 from fwshapley.cli import app, reproduce, requirements
+from fwshapley.cli.child import run_to_end
 from fwshapley.cli.comparison import compare_figures, compare_seeds, difference
 
 CHECKOUT = Path(__file__).parents[1]
@@ -194,6 +196,21 @@ def test_a_script_that_ends_well_in_spite_of_an_interrupt_was_not_stopped(checko
     code, _, err = run("sheep")
     assert code == 0
     assert "stopped:" not in err
+
+
+COUNTING_SIGNALS = """import os, signal, sys, time
+got = []
+signal.signal(signal.{name}, lambda number, _: got.append(number))
+os.kill(os.getppid(), signal.{name})
+time.sleep(0.5)  # for a second one
+sys.exit(len(got))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"])
+def test_signals_are_passed_on_once(name: str) -> None:
+    ended = run_to_end([sys.executable, "-c", COUNTING_SIGNALS.format(name=name)])
+    assert ended == (1, name == "SIGINT")
 
 
 def test_scripts_of_the_repository_say_whether_they_keep_pieces() -> None:

@@ -19,7 +19,7 @@ from enumeration_page import SHOWN_WEIGHTS, sampled_text
 from fwshapley.plots import new_figure
 from inclusion_longer import lead_text, longer_table, longer_text, longest_training, plateau_text
 from inclusion_page import longest_text, papers_method, room_in, trainings_text
-from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, gather, lost_methods, sum_up
+from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, find_lost, gather, sum_up
 from noisy_labels import agreement, score
 from noisy_page import auroc_of, failed_text, is_comparable
 from noisy_results import PAPER_NOISE, Job, join, tables
@@ -164,10 +164,13 @@ def test_sittings_whose_pieces_are_gone_stay_in_the_record(tmp_path: Path) -> No
 def test_a_record_is_not_replaced_by_fewer_seeds_or_images(now: tuple[int, int], lost: list[str]) -> None:
     def sitting(seeds: int, images: int) -> dict[str, Any]:
         row = {"by seed": {f"inclusion, {EVALUATORS[0]}": [0.5] * seeds}, "images": images}
-        return {"methods": {BASE: {"Shapley": row} if seeds else {}}}
+        return {"methods": {BASE: {"Shapley": row} if seeds else {}}, "choice": None, "search": None}
 
-    assert lost_methods(sitting(2, 10), sitting(*now)) == lost
-    assert lost_methods({"methods": {"random": {}}}, {"methods": {}}) == ["random"]
+    assert find_lost(sitting(2, 10), sitting(*now)) == lost
+    nothing: dict[str, Any] = {"methods": {}, "choice": None, "search": None}
+    more = {"methods": {"random": {}}, "choice": {"chosen": "Shapley"}, "search": {"Beta(2, 1)": 0.9}}
+    assert find_lost(more, nothing) == ["choice", "random", "search Beta(2, 1)"]
+    assert find_lost(nothing, more) == []
 
 
 def test_recompressed_images_are_named_once_and_only_where_a_record_says_so() -> None:
@@ -227,7 +230,7 @@ def test_longer_training_is_held_against_the_next_shorter_one() -> None:
     assert "over shorter" not in sitting["methods"][BASE]["Shapley"]
     text = longer_text(sitting)
     assert "is 0.475 / 0.475 after 60 s, 0.650 / 0.650 after 240 s and 0.825 / 0.825 after 960 s (stopped after" in text
-    assert text.endswith("one seed each, so longer still helps and where it stops is not known.")
+    assert text.endswith("; as far as one training each can tell, longer still helps and where it stops is not known.")
     assert longest_training(sitting) == 960
     text = longer_text(sitting_of(*methods, trained_piece(EVERY, 0.5), trained_piece(f"{EVERY}, 240 s", 0.6)))
     assert '"every weighting, Shapley" is 0.562 / 0.562 after 60 s and 0.650 / 0.650 after 240 s' in text
@@ -271,6 +274,8 @@ def test_our_lead_is_told_in_equal_time() -> None:
     early, late = (f"{area_of(0.6) / area_of(share) - 1:+.1%}" for share in (0.4, 0.5))
     assert f"| ours over FastSHAP | {early} / {early} | {late} / {late} |" in longer_table(sitting)
     assert f"{early} / {early} after 60 s each and {late} / {late} after 240 s each." in longer_text(sitting)
+    alone = sitting_of(*ours, *base, trained_piece(f"{EVERY}, 580 s", 0.7, taken=580))
+    assert f"| ours over FastSHAP | {early} / {early} | {late} / {late} |  |" in longer_table(alone)
 
 
 def test_trainings_of_all_sittings_are_told_together() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP")
+PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 Handler = Callable[[int, Any], None]
 GROUPS = hasattr(os, "killpg")
 """Whether there are groups of processes, so that a terminal need not signal the command, too."""
@@ -34,10 +34,12 @@ def run_to_end(command: Sequence[str]) -> Ended:
     means another thing than the first to who works in there.
     """
     received: list[int] = []
+    early: list[int] = []
     process: subprocess.Popen[bytes] | None = None
 
     def send(number: int) -> None:
         if process is None:  # it is sent once there is one
+            early.append(number)
             return
         with suppress(ProcessLookupError):  # it has just ended
             if GROUPS:
@@ -57,7 +59,7 @@ def run_to_end(command: Sequence[str]) -> Ended:
     handlers: dict[str, Handler] = dict.fromkeys(PASSED_ON, pass_on)
     with _handled(handlers | ({"SIGTSTP": pause} if GROUPS else {})):
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0 if GROUPS else None)  # noqa: S603 - the caller's
-        for number in received:
+        for number in early:
             send(number)
         status = process.wait()
     return Ended(status, signal.SIGINT in received)

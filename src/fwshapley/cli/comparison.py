@@ -50,7 +50,9 @@ def compare_seeds(found: Sequence[int], recorded: Sequence[int]) -> str:
 
 
 def _listed(seeds: Sequence[int]) -> str:
-    """Return seeds in words: 0 to 9; 0 and 1; 0, 2 and 7."""
+    """Return seeds in words: 0 to 9; 0 and 1; 0, 2 and 7; none."""
+    if not seeds:
+        return "none"
     *firsts, last = sorted(set(seeds))
     if len(firsts) > 1 and last - firsts[0] == len(firsts):
         return f"{firsts[0]} to {last}"
