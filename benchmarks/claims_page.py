@@ -195,8 +195,11 @@ def time_line(document: Document, speeds: Sequence[Document]) -> Line:
     together = f"{listed(map(duration, runs))} on {where}{', two records' * (len(runs) > 1)}"
     rate = 1 / max(single.values(), default=runs[0] / found["images"])
     verdict = "yes" if rate >= REAL_TIME else "no"
+    trained = [found.get("trained", False), *(each["results"].get("trained", False) for each in speeds)]
+    untrained = "" if any(trained) else ", by networks that were not trained"
+    asked = f"one image, {found['weightings']} weightings, all classes{untrained}"
     return (
-        f"one image, {found['weightings']} weightings, all classes: {alone}; {found['images']:,} images: {together}",
+        f"{asked}: {alone}; {found['images']:,} images: {together}",
         f"{verdict}: {rate:,.0f} images a second or more, one by one",
     )
 
