@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from fwshapley.cli.reproduce import measured_on
-from inclusion_longer import given
+from inclusion_longer import usual_time
 from inclusion_page import CLAIM, gain_of, papers_method, preliminary_text, room_in, verdict_in
-from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, Sitting, first_sitting, main_row
+from inclusion_results import BASE, CHOSEN, EVALUATORS, EVERY, NOT_CENTRED, Sitting, first_sitting
 from inclusion_sitting_page import is_of_earlier_objective
 from noisy_page import CLOSE, LEARNT, of_paper
 from noisy_results import TITLES, USUAL, reference_name
-from page_text import duration, hardware, listed
+from page_text import duration, hardware, listed, spanned
 from resnet import DATASETS
 from table2_page import TIMES_FASTER, Speed
 
@@ -83,23 +84,20 @@ def gain_line(document: Document) -> Line:
     """Gain over FastSHAP of UNets that chose their weighting themselves, as the paper's, and of our network."""
     datasets = document["results"]["datasets"]
     every = {DATASETS[name].title: [*sittings.values()] for name, sittings in datasets.items()}
-    told = [f"<br>{title}: {found}" for title, sittings in every.items() if (found := gains_text(sittings))]
+    told = [f"<br>{title}: {found}" for title, sittings in every.items() if (found := networks_text(sittings))]
     method = papers_method(datasets)
     verdicts = {
         verdict_in(first_sitting(sittings), method, evaluator).partition(",")[0]
         for sittings in datasets.values()
         for evaluator in EVALUATORS
     }
-    seconds = {
-        round(given(main_row(each, BASE)[1])) for some in every.values() for each in some if BASE in each["methods"]
-    }
-    trained = f", after {listed(f'{each} s' for each in sorted(seconds))} of training each"
+    trained = f", after {usual_time(itertools.chain.from_iterable(every.values()))} of training each"
     measured = f"gain as judged by the {' / by the '.join(EVALUATORS)}{trained}{''.join(told)}" if told else ""
     return measured, listed(sorted(verdicts)) + so_far(preliminary_text(datasets))
 
 
-def gains_text(sittings: Sequence[Sitting]) -> str:
-    """Return the gains in all sittings on a data set, by each evaluator, beside the most that could be gained."""
+def networks_text(sittings: Sequence[Sitting]) -> str:
+    """Return what each network gains in all sittings on a data set, beside the most that could be gained."""
     told = []
     for label, method in NETWORKS.items():
         alike = [each for each in sittings if method in AS_EVER or not is_of_earlier_objective(each)]
@@ -107,17 +105,16 @@ def gains_text(sittings: Sequence[Sitting]) -> str:
             [gain[0] for sitting in alike if (gain := gain_of(sitting, method, evaluator))] for evaluator in EVALUATORS
         ]
         if all(gains):
-            told.append(f"{label} {' / '.join(map(spanned, gains))} ({counted(len(gains[0]), 'sitting')})")
+            told.append(f"{label} {spans_text(gains)} ({counted(len(gains[0]), 'sitting')})")
     if not told:
         return ""
     rooms = [[room_in(each, evaluator) for each in sittings if BASE in each["methods"]] for evaluator in EVALUATORS]
-    return f"{', '.join(told)}; over our {BASE}, nothing could gain more than {' / '.join(map(spanned, rooms))}"
+    return f"{', '.join(told)}; over our {BASE}, nothing could gain more than {spans_text(rooms)}"
 
 
-def spanned(gains: Sequence[float]) -> str:
-    """Gains in percent, from the smallest to the largest."""
-    low, high = f"{min(gains):+.1%}", f"{max(gains):+.1%}"
-    return low if low == high else f"{low} to {high}"
+def spans_text(gains: Sequence[Sequence[float]]) -> str:
+    """Gains in percent, from the smallest to the largest, by each evaluator."""
+    return " / ".join(spanned(each, "+.1%") for each in gains)
 
 
 def counted(number: int, noun: str) -> str:

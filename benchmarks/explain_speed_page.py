@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from page_text import emphasis, hardware, listed, table
+from page_text import emphasis, hardware, listed, spanned, table
 from provenance import provenance
 
 PAGE = """## What an explanation costs
@@ -48,7 +48,7 @@ def explain_speed_text(documents: Sequence[Mapping[str, Any]]) -> str:
         rows = [row for row in document["results"]["times"] if "explainer_ratio" in row]
         ratios = [row["explainer_ratio"] for row in rows]
         batches |= dict.fromkeys(str(row["batch"]) for row in rows)
-        told.append(f"{min(ratios):.1f} to {max(ratios):.1f} (on {hardware(document['machine'])})")
+        told.append(f"{spanned(ratios, '.1f')} (on {hardware(document['machine'])})")
     return TEXT.format(ratios=listed(told), batches=" or ".join(batches))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inclusion_results import BASE, CURVES, EVALUATORS, EVERY, Sitting, chosen_in, label_of, main_row, untimed
-from page_text import listed, percent, table
+from page_text import listed, percent, spanned, table
 
 PLATEAU = 0.005
 """Relative gain by longer training below which there is called none."""
@@ -41,7 +41,7 @@ def longer_text(sitting: Sitting) -> str:
 
 def longer_table(sitting: Sitting) -> str:
     """Inclusion areas of FastSHAP and of our network by the time of training, and the gain in equal time."""
-    rows = {method: {given(row): row for row in by_time(sitting, method)} for method in (EVERY, BASE)}
+    rows = {method: {seconds_given(row): row for row in by_time(sitting, method)} for method in (EVERY, BASE)}
     times = sorted({seconds for found in rows.values() for seconds in found})
     names = {EVERY: "ours", BASE: BASE}
     lines = [
@@ -83,34 +83,40 @@ def last_step_text(sitting: Sitting) -> str:
     seeds = {len(row["by seed"][curve]) for row in (before, last) for curve in INCLUSION}
     told, verdict = " / ".join(map(percent, gains)), plateau_text([gain for gain in gains if gain])
     so = "; as far as one training each can tell," if min(seeds) == 1 else ", so"
-    return f"from {given(before):.0f} s to {given(last):.0f} s {BASE} gains {told}{so} {verdict}"
+    return f"from {seconds_given(before):.0f} s to {seconds_given(last):.0f} s {BASE} gains {told}{so} {verdict}"
 
 
 def longest_training(sitting: Sitting) -> float:
     """Seconds that FastSHAP was given at most, 0 if never more than usual."""
     if BASE not in sitting["methods"]:
         return 0.0
-    usual, longest = given(main_row(sitting, BASE)[1]), given(by_time(sitting, BASE)[-1])
+    usual, longest = seconds_given(main_row(sitting, BASE)[1]), seconds_given(by_time(sitting, BASE)[-1])
     return longest if longest > usual else 0.0
 
 
 def by_time(sitting: Sitting, method: str) -> list[dict[str, Any]]:
     """Return the figures of a method by the time it was given, the shortest first."""
     names = [name for name in sitting["methods"] if untimed(name) == method]
-    return sorted((main_row(sitting, name)[1] for name in names), key=given)
+    return sorted((main_row(sitting, name)[1] for name in names), key=seconds_given)
 
 
-def given(row: Mapping[str, Any]) -> float:
+def seconds_given(row: Mapping[str, Any]) -> float:
     """Seconds that training was given; early records know only those it took."""
     training = row["training"]
     return float(training.get("budget", training["seconds"]))
+
+
+def usual_time(sittings: Iterable[Sitting]) -> str:
+    """Seconds that FastSHAP, and so every method that learns, was usually given."""
+    rows = [main_row(sitting, BASE)[1] for sitting in sittings if BASE in sitting["methods"]]
+    return f"{spanned([seconds_given(row) for row in rows], '.0f')} s"
 
 
 def time_text(row: Mapping[str, Any]) -> str:
     """Seconds that training was given, and whether it stopped before."""
     training = row["training"]
     early = f" (stopped after {training['seconds']:.0f} s: {training['stopped']})"
-    return f"{given(row):.0f} s{early * (training['stopped'] != 'budget')}"
+    return f"{seconds_given(row):.0f} s{early * (training['stopped'] != 'budget')}"
 
 
 def growth_text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from inclusion_longer import given, last_step_text, lead_text, longer_table, longest_training
+from inclusion_longer import last_step_text, lead_text, longer_table, longest_training, usual_time
 from inclusion_results import (
     BASE,
     CHOSEN,
@@ -24,7 +24,7 @@ from inclusion_results import (
     searched_name,
 )  # fmt: skip
 from inclusion_sitting_page import EARLIER, is_of_earlier_objective, sitting_text
-from page_text import listed, percent, table
+from page_text import listed, percent, spanned, table
 from provenance import calls_text
 from resnet import DATASETS, Name
 
@@ -139,7 +139,7 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
         [
             f"{DATASETS[name].title}, {evaluator}",
             *(pooled_text(sittings.values(), method, evaluator) for method in SHOWN.values()),
-            gains_text(sittings.values(), EVERY, evaluator),
+            by_sitting_text(sittings.values(), EVERY, evaluator),
         ]
         for name, sittings in datasets.items()
         for evaluator in EVALUATORS
@@ -148,16 +148,15 @@ def inclusion_text(document: Mapping[str, Any]) -> str:
     first = {DATASETS[name].title: first_sitting(sittings) for name, sittings in datasets.items()}
     every = [sitting for sittings in datasets.values() for sitting in sittings.values()]
     sampled = [main_row(sitting, KERNEL_SHAP)[1]["images"] for sitting in every if KERNEL_SHAP in sitting["methods"]]
-    seconds = {round(given(main_row(sitting, BASE)[1])) for sitting in every if BASE in sitting["methods"]}
     return FIRST_PAGE.format(
         areas=table(["", *SHOWN, "ours over FastSHAP, by sitting"], rows),
         calls=max(sitting["calls"] for sitting in every),
-        images=between(sampled),
+        images=spanned(sampled, "d"),
         most=max(main_row(sitting, EVERY)[1]["images"] for sitting in every if EVERY in sitting["methods"]),
         missing=missing,
         longer="".join(longest_text(name, sittings) for name, sittings in datasets.items()).rstrip(),
         chosen=listed(f"{chosen_in(sitting)} on {title}" for title, sitting in first.items()),
-        seconds=f"{between(sorted(seconds))} s",
+        seconds=usual_time(every),
         counts=listed(counts_text(DATASETS[name].title, sittings) for name, sittings in datasets.items()),
     )
 
@@ -177,7 +176,7 @@ def pooled_text(sittings: Iterable[Sitting], method: str, evaluator: str) -> str
     return f"{statistics.fmean(areas):.3f}" + (f" ± {statistics.stdev(areas):.3f}" if several else "")
 
 
-def gains_text(sittings: Iterable[Sitting], method: str, evaluator: str) -> str:
+def by_sitting_text(sittings: Iterable[Sitting], method: str, evaluator: str) -> str:
     """Relative gains over FastSHAP, one for each sitting that measured it."""
     gains = [gain[0] for sitting in sittings if (gain := gain_of(sitting, method, evaluator))]
     return ", ".join(f"{gain:+.1%}" for gain in gains)
@@ -187,12 +186,6 @@ def counts_text(title: str, sittings: Mapping[str, Sitting]) -> str:
     """Say how many trainings stand behind our figures and FastSHAP's."""
     ours, base = (seeds_of(sittings, method) for method in (EVERY, BASE))
     return f"{ours} trainings of ours and {base} of {BASE} in {len(sittings)} sittings on {title}"
-
-
-def between(numbers: Sequence[int]) -> str:
-    """Smallest and largest of some numbers."""
-    low, high = min(numbers, default=0), max(numbers, default=0)
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def longest_text(name: Name, sittings: Mapping[str, Sitting]) -> str:

@@ -28,6 +28,12 @@ def spread(pair: Sequence[float], digits: int = 3) -> str:
     return f"{pair[0]:.{digits}f} ± {pair[1]:.{digits}f}"
 
 
+def spanned(values: Sequence[float], form: str) -> str:
+    """Smallest and largest of some figures, or the one that they all are when written in a form such as ".3f"."""
+    low, high = (f"{each:{form}}" for each in (min(values, default=0), max(values, default=0)))
+    return low if low == high else f"{low} to {high}"
+
+
 def preliminary(missing: str) -> str:
     """Say that figures are not final, where something is missing."""
     return f"Preliminary: {missing}.\n\n" if missing else ""
