@@ -1,0 +1,273 @@
+"""Time and memory of exact nearest-neighbor values, their growth with the data, beside pyDVL.
+
+Points are drawn around ten class centers. Each measurement runs in a process of its own, which gives its peak memory;
+times are those of the valuation alone. One run measures:
+
+- 60,000 x 1,000 points, 512 columns, K = 5: Shapley and Beta(4, 1); the matrix product of the distances alone; and
+  pyDVL with two jobs, if `--pydvl` names the Python of an environment that has it (it needs numpy < 2).
+- The size of SVHN, 73,257 x 26,032; 300,000 x 2,000 points with 64 columns; the vote for 73,257 points.
+- Growth with the number of points and of references, and the time that a tolerance saves.
+- On a GPU (`--device cuda`): the size of SVHN, Shapley several times after a warm-up, and Beta(4, 1).
+
+    python benchmarks/run.py knn_valuation_speed --pydvl ../pydvl/bin/python
+    python benchmarks/run.py knn_valuation_speed --device cuda
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.harness.options import ROOT, ExperimentParser
+
+K, CLASSES = 5, 10
+LOOK_SECONDS = 1.0  # more often would slow it down
+SMOKE_SHRINKS = 100
+REPEATS = 3
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Measure, print, draw, record."""
+    from benchmarks.harness.figures import save_figure  # noqa: PLC0415 - a measurement, above, must not load torch
+    from benchmarks.harness.record import record, recorded  # noqa: PLC0415 - as above
+
+    started = time.perf_counter()
+    name = "knn_valuation_speed_gpu" if arguments.device == "cuda" else "knn_valuation_speed"
+    if arguments.draw and arguments.device == "cuda":
+        raise SystemExit(f"there is nothing to draw of {name}.json: only a CPU's growth is drawn")
+    if arguments.draw:
+        save_figure(partial(draw, recorded(name, arguments.out)["growth"]), name, arguments)
+        return
+    results = on_gpu(arguments) if arguments.device == "cuda" else on_cpu(arguments)
+    record(
+        name, results, out=arguments.out, seeds=arguments.seeds, started=started, packages=["joblib"],
+        device=arguments.device,
+    )  # fmt: skip
+    if "growth" in results:
+        save_figure(partial(draw, results["growth"]), name, arguments)
+
+
+def parse(options: Sequence[str]) -> argparse.Namespace:
+    """Arguments."""
+    parser = ExperimentParser(
+        __doc__,
+        smoke="a hundredth of the points, and few processes",
+        seeds=[0],
+        seeds_of="the points",
+        single_seed=True,
+    )
+    parser.add_argument("--pydvl", type=Path, help="Python of an environment with pyDVL and scikit-learn")
+    parser.add_device(choices=["cpu", "cuda"], default="cpu")
+    parser.add_draw()
+    return parser.parse(options)
+
+
+def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All measurements of a CPU."""
+    shrink = SMOKE_SHRINKS if arguments.smoke else 1
+    tried: set[str] = set()
+
+    def ask(python: Path | str = sys.executable, repeats: int = 1, **task: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        task = {name: value // shrink if name in ("n", "m") else value for name, value in task.items()}
+        task |= {"m": max(task["m"], 2), "seed": arguments.seeds[0]}
+        here = arguments.smoke and task["method"] in tried  # a process of its own would mostly load torch
+        tried.add(task["method"])
+        runs = [measure(task) if here else run_alone(python, task) for _ in range(repeats)]
+        found = sorted(runs, key=lambda each: each["seconds"])[repeats // 2]
+        row = task | found | {"all_seconds": [each["seconds"] for each in runs]}
+        print(json.dumps(row), flush=True)
+        return row
+
+    middle: dict[str, Any] = {"n": 60_000, "m": 1_000, "d": 512}
+    repeats = 1 if arguments.smoke else REPEATS
+    compared = [
+        ask(method="product", dtype="float32", repeats=repeats, **middle),
+        ask(method="product", dtype="float64", repeats=repeats, **middle),
+        ask(method="fwshapley", alpha=1, beta=1, repeats=repeats, **middle),
+        ask(method="fwshapley", alpha=4, beta=1, repeats=repeats, **middle),
+    ]
+    if arguments.pydvl:
+        compared.append(ask(arguments.pydvl, method="pydvl", jobs=2, **middle))
+    large = [
+        ask(method="fwshapley", alpha=1, beta=1, n=73_257, m=26_032, d=512),
+        ask(method="fwshapley", alpha=1, beta=1, n=300_000, m=2_000, d=64),
+        ask(method="fwshapley", alpha=1, beta=1, n=73_257, m=100, d=512, utility="vote"),
+    ]
+    sizes: dict[str, Any] = {"method": "fwshapley", "alpha": 1, "beta": 1, "d": 64}
+    powers = range(2 if arguments.smoke else 6)
+    growth = {
+        "n": [ask(**sizes, n=10_000 * 2**power, m=500) for power in powers],
+        "m": [ask(**sizes, n=40_000, m=250 * 2**power) for power in powers],
+    }
+    cut = {
+        f"Beta(1, {beta})": [
+            ask(method="fwshapley", alpha=1, beta=beta, n=60_000, m=1_000, d=64, tolerance=tolerance)
+            for tolerance in ((1e-4,) if arguments.smoke else (0.0, 1e-6, 1e-4))
+        ]
+        for beta in (1, 4)
+    }
+    return {"compared": compared, "large": large, "growth": growth, "tolerance": cut}
+
+
+def on_gpu(arguments: argparse.Namespace) -> dict[str, Any]:
+    """SVHN's size: Shapley, several times after a warm-up, and Beta(4, 1)."""
+    import torch  # noqa: PLC0415 - as in `measure`
+
+    import fwshapley as fw  # noqa: PLC0415 - as in `measure`
+
+    shrink = SMOKE_SHRINKS if arguments.smoke else 1
+    size = {"n": 73_257 // shrink, "m": 26_032 // shrink, "d": 512}
+    data = points(**size, seed=arguments.seeds[0])
+
+    def ask(weights: fw.Semivalue) -> dict[str, Any]:
+        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.synchronize()
+        before = time.perf_counter()
+        found = fw.value_neighbors(*data, k=K, weights=weights, device=arguments.device, progress=False)
+        seconds = time.perf_counter() - before
+        megabytes = torch.cuda.max_memory_allocated() / 2**20
+        row = {"weights": str(weights), "seconds": seconds, "gpu_mb": megabytes, "sum": float(found.values.sum())}
+        print(json.dumps(row), flush=True)
+        return size | row
+
+    return {
+        "svhn": [ask(fw.Shapley()) for _ in range(1 + REPEATS)],
+        "svhn, Beta(4, 1)": [ask(fw.Beta(4, 1))],
+    }
+
+
+def run_alone(python: Path | str, task: dict[str, Any]) -> dict[str, Any]:
+    """Run one measurement in a process of its own; measure the memory of it and of its children."""
+    command = [str(python), "-W", "ignore", "-m", f"benchmarks.experiments.{Path(__file__).stem}", json.dumps(task)]
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": paths}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:  # noqa: S603 - this script
+        peak = 0.0
+        while running.poll() is None:
+            peak = max(peak, megabytes_of(running.pid))
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(LOOK_SECONDS)
+        out = running.stdout.read() if running.stdout else ""
+    if running.returncode:
+        sys.exit(f"a measurement failed: {shlex.join(command)}")
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return found | {"peak_mb": round(max(peak, found["peak_mb"]))}
+
+
+def megabytes_of(process: int) -> float:
+    """Memory of a process and its descendants; what they share counts once."""
+    import psutil  # noqa: PLC0415 - pyDVL's environment need not have it
+
+    total = 0.0
+    try:
+        first = psutil.Process(process)
+        for each in (first, *first.children(recursive=True)):
+            total += each.memory_full_info().pss / 2**20
+    except psutil.Error:  # it has just ended
+        pass
+    return total
+
+
+def measure(task: dict[str, Any]) -> dict[str, Any]:
+    """Seconds and peak memory of one method; each imports what it needs, so that memory is its own."""
+    data = points(task["n"], task["m"], task["d"], task["seed"])
+    run = {"product": multiply, "fwshapley": value, "pydvl": value_by_pydvl}[task["method"]](task, *data)
+    before = time.perf_counter()
+    total = run()
+    seconds = time.perf_counter() - before
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    return {"seconds": round(seconds, 3), "peak_mb": round(megabytes), "sum": total}
+
+
+def points(
+    n: int, m: int, d: int, seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+    """Draw points around class centers, which have half a deviation in each column: n to value, m for reference."""
+    generator = np.random.default_rng(seed)
+    centers = generator.standard_normal((CLASSES, d), dtype=np.float32) / 2
+    y = generator.integers(0, CLASSES, n + m)
+    x = generator.standard_normal((n + m, d), dtype=np.float32)
+    x += centers[y]
+    return x[:n], y[:n], x[n:], y[n:]
+
+
+def multiply(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
+    """Return the bare product of all points with all references, in blocks, as fast as numpy goes."""
+    del y, y_reference
+    points, references = x.astype(task["dtype"]), x_reference.astype(task["dtype"])
+
+    def run() -> float:
+        return float(sum((references[row : row + 256] @ points.T)[0, 0] for row in range(0, len(references), 256)))
+
+    return run
+
+
+def value(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
+    """Our valuation, ready to run."""
+    import fwshapley as fw  # noqa: PLC0415 - pyDVL's environment does not have it
+
+    weights = fw.Beta(task["alpha"], task["beta"])
+    options = {name: task[name] for name in ("utility", "tolerance") if name in task}
+
+    def run() -> float:
+        found = fw.value_neighbors(x, y, x_reference, y_reference, k=K, weights=weights, progress=False, **options)
+        return float(found.values.sum())
+
+    return run
+
+
+def value_by_pydvl(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
+    """KNN-Shapley of pyDVL, ready to run."""
+    from joblib import parallel_config  # noqa: PLC0415 - see above
+    from pydvl.valuation import Dataset, KNNShapleyValuation  # noqa: PLC0415 - see above
+    from sklearn.neighbors import KNeighborsClassifier  # noqa: PLC0415 - see above
+
+    valuation = KNNShapleyValuation(KNeighborsClassifier(K), Dataset(x_reference, y_reference), progress=False)
+
+    def run() -> float:
+        with parallel_config(n_jobs=task["jobs"]):
+            return float(valuation.fit(Dataset(x, y)).result.values.sum())
+
+    return run
+
+
+def draw(growth: dict[str, list[dict[str, Any]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Seconds over the number of points and of references, on logarithmic scales."""
+    from fwshapley.plots import COLORS, new_figure  # noqa: PLC0415 - as above
+
+    figure = new_figure(width=8, height=3.2)
+    for axes, (name, rows), what in zip(
+        figure.subplots(1, 2),
+        growth.items(),
+        ("training points (500 references)", "references (40,000 points)"),
+        strict=True,
+    ):
+        sizes, seconds = [row[name] for row in rows], [row["seconds"] for row in rows]
+        axes.loglog(sizes, seconds, "o-", color=COLORS[0], label="measured")
+        axes.loglog(sizes, [seconds[-1] * size / sizes[-1] for size in sizes], "--", color="gray", label="linear")
+        axes.set_xticks(sizes[::2], [f"{size:,}" for size in sizes[::2]])
+        axes.minorticks_off()
+        axes.set_xlabel(what)
+        axes.set_ylabel("seconds")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(visible=True, alpha=0.25)
+        axes.legend(frameon=False)
+    return figure
+
+
+if __name__ == "__main__":  # one measurement, in a process of its own
+    print(json.dumps(measure(json.loads(sys.argv[1]))))

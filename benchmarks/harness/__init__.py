@@ -1,0 +1,1 @@
+"""What experiments share: options, records, statistics, timing, figures."""

@@ -1,0 +1,1 @@
+"""What experiments explain and compare with: a ResNet-18, its features, scores of labels."""

@@ -1,0 +1,1 @@
+"""The results pages: Markdown templates, and the numbers that fill them."""
