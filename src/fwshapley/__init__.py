@@ -1,18 +1,23 @@
 """Weighted Shapley values: exact, sampled with standard errors, or predicted in one forward pass."""
 
-from fwshapley import baselines, datasets, games
-from fwshapley.baselines import baseline
-from fwshapley.choosing import ChosenWeights, choose_weights
-from fwshapley.exact import exact_values, exact_wls_values
-from fwshapley.explainer import FeatureExplainer, FidelityWarning, load
-from fwshapley.explainer_report import write_report
+import fwshapley._internal.openmp  # noqa: F401 - for what it sets, before torch is imported
+
+# isort: split
+from fwshapley import datasets, games
+from fwshapley.estimators import Estimate, least_squares_values, multilinear_values, permutation_values
+from fwshapley.estimators.exact import exact_values, exact_wls_values
+from fwshapley.explanation import baselines
+from fwshapley.explanation.attribution import Attribution
+from fwshapley.explanation.baselines import baseline
+from fwshapley.explanation.error_model import ErrorModel
+from fwshapley.explanation.explainer import FeatureExplainer, FidelityWarning, load
+from fwshapley.explanation.report import write_report
+from fwshapley.explanation.semivalue_selection import ChosenWeights, choose_weights
+from fwshapley.explanation.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
 from fwshapley.games import RetrainingUtility
-from fwshapley.montecarlo import Estimate, least_squares_values, multilinear_values, permutation_values
 from fwshapley.players import Players, columns, grid, groups, segments
-from fwshapley.recipes import Budget, Recipe
-from fwshapley.results import Attribution
-from fwshapley.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
-from fwshapley.trust import ErrorModel
+from fwshapley.semivalues import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
+from fwshapley.training.budget import Budget, FewStepsWarning, Recipe
 from fwshapley.valuation import (
     AmortizedValuator,
     CrossFit,
@@ -20,10 +25,9 @@ from fwshapley.valuation import (
     RetrainingValuator,
     Valuation,
     cross_fit,
-    value_neighbours,
+    value_neighbors,
 )
 from fwshapley.version import __version__
-from fwshapley.weights import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 
 __all__ = [
     "FEASIBLE_SET",
@@ -38,6 +42,7 @@ __all__ = [
     "ErrorModel",
     "Estimate",
     "FeatureExplainer",
+    "FewStepsWarning",
     "FidelityWarning",
     "KNNValuator",
     "LeaveOneOut",
@@ -69,6 +74,6 @@ __all__ = [
     "permutation_values",
     "segments",
     "train_surrogate",
-    "value_neighbours",
+    "value_neighbors",
     "write_report",
 ]

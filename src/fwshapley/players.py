@@ -6,20 +6,26 @@ positions of an input to players 0..n-1.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fwshapley.checks import check_whole
+from fwshapley._internal.checks import as_tensor, check_names, check_whole
 
 IMAGE_DIMENSIONS = 2
 MOST_MEMBERSHIPS = 2**22
 """Pairs of a position and a player that are looked at at once."""
+MOST_POSITIONS = 2**26
+"""Columns or pixels of an input."""
+MOST_LISTED = 12
+"""Numbers of players in an error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +36,21 @@ class Players:
         assignment: player of each position: (columns,) for a table, (height, width) for images.
         names: one per player.
         grid: (rows, columns) if the players are the cells of a regular grid, in reading order.
+        columns: names of the columns of the table, where they are known; tables are then matched by name.
     """
 
     assignment: Int[Tensor, "*positions"]
     names: tuple[str, ...]
     grid: tuple[int, int] | None = None
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.assignment.is_meta:  # which has a shape, but no numbers
             return
         present = self.assignment.unique().tolist()
         if present != list(range(len(self.names))):
-            raise ValueError(f"players must be numbered 0..{len(self.names) - 1} with none left out, got {present}")
+            first = ", ".join(map(str, present[:MOST_LISTED])) + ", ..." * (len(present) > MOST_LISTED)
+            raise ValueError(f"players must be numbered 0..{len(self.names) - 1} with none left out, got {first}")
 
     @property
     def n_players(self) -> int:
@@ -81,13 +90,24 @@ class Players:
 
     def facts(self) -> dict[str, Any]:
         """Everything but the map, as JSON holds it."""
-        return {"names": self.names, "grid": self.grid}
+        return {"names": self.names, "grid": self.grid, "columns": self.columns}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any], assignment: Int[Tensor, "*positions"]) -> Players:
         """Return the players whose `facts` and map were saved."""
-        rows_and_cells = facts["grid"]
-        return cls(assignment, tuple(facts["names"]), grid=None if rows_and_cells is None else tuple(rows_and_cells))
+        grid, columns = (None if facts[name] is None else tuple(facts[name]) for name in ("grid", "columns"))
+        return cls(assignment, tuple(facts["names"]), grid=grid, columns=columns)
+
+    def for_table(self, names: Sequence[str]) -> Players:
+        """Return the players of a table with these columns: found by name, whatever their order, if names are known."""
+        if self.columns is None or self.columns == tuple(names):
+            return self
+        if sorted(self.columns) != sorted(names):
+            raise ValueError(
+                f"players were made for the columns {', '.join(self.columns)}, and the table has {', '.join(names)}"
+            )
+        order = [self.columns.index(name) for name in names]
+        return replace(self, assignment=self.assignment[order], columns=tuple(names))
 
     def pool(self, maps: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels players"]:
         """Mean of a map over the pixels of each player; a grid of the map's own size is read off."""
@@ -116,7 +136,7 @@ class Players:
 
 def columns(count: int, names: Sequence[str] | None = None) -> Players:
     """One player per column of a table."""
-    count = check_whole("count", count)
+    count = _check_count("count", count)
     return Players(torch.arange(count), _names(names, count, "column"))
 
 
@@ -134,38 +154,53 @@ def groups(
         names: of all columns of the table, e.g. those of a DataFrame; they also name the columns in no group.
 
     Example:
-        >>> groups({"colour": [0, 1, 2], "price": [3]}).n_players
+        >>> groups({"color": [0, 1, 2], "price": [3]}).n_players
         2
         >>> groups({"place": ["city", "street"]}, names=["city", "street", "price"]).names
         ('place', 'price')
     """
-    every = None if names is None else list(map(str, names))
-    if every is not None and len(set(every)) < len(every):
-        raise ValueError(f"several columns have the same name: {', '.join(every)}")
-    numbers = {name: [_number(column, every) for column in group] for name, group in members.items()}
+    if not isinstance(members, Mapping):
+        raise TypeError(
+            "members must map the name of each group to its columns, e.g. groups({'color': [0, 1], 'price': [2]}); "
+            f"got {type(members).__name__}"
+        )
+    every = None if names is None else list(check_names("names", names))
+    listed = {str(name): _check_group(name, group) for name, group in members.items()}
+    numbers = {name: [_number(name, column, every) for column in group] for name, group in listed.items()}
     named = [column for group in numbers.values() for column in group]
     if count is None:
         count = max(named, default=-1) + 1 if every is None else len(every)
-    count = check_whole("count", count)
+    count = _check_count("count", count)
     repeated = {column for column in named if named.count(column) > 1}
     if repeated or any(not 0 <= column < count for column in named):
-        raise ValueError(f"each of the columns 0..{count - 1} may be in one group only; got {dict(members)}")
-    empty = [name for name, group in members.items() if not len(group)]
+        raise ValueError(f"each of the columns 0..{count - 1} may be in one group only; got {listed}")
+    empty = [name for name, group in listed.items() if not group]
     if empty:
         raise ValueError(f"the group {empty[0]!r} has no columns")
     owners = {column: name for name, group in numbers.items() for column in group}
     single = _names(every, count, "column")
     labels = [owners.get(column, single[column]) for column in range(count)]
-    taken = [label for column, label in enumerate(labels) if column not in owners and label in members]
+    taken = [label for column, label in enumerate(labels) if column not in owners and label in listed]
     if taken:
         raise ValueError(f"{taken[0]!r} is the name of a column that is in no group; call the group otherwise")
     order = list(dict.fromkeys(labels))
-    return Players(torch.tensor([order.index(label) for label in labels]), tuple(order))
+    assignment = torch.tensor([order.index(label) for label in labels])
+    return Players(assignment, tuple(order), columns=None if every is None else tuple(every))
 
 
-def _number(column: int | str, names: Sequence[str] | None) -> int:
+def _check_group(name: object, group: Iterable[int | str]) -> list[int | str]:
+    """Return the columns of a group as a list, or raise an error that names it."""
+    if isinstance(group, str) or not isinstance(group, Iterable):
+        raise TypeError(f"the columns of group {name!r} must be a list of numbers or names, got {group!r}")
+    return list(group)
+
+
+def _number(group: str, column: int | str, names: Sequence[str] | None) -> int:
+    """Return the number of a column that is given by its number or name."""
     if not isinstance(column, str):
-        return column
+        if isinstance(column, bool | np.bool_):
+            raise TypeError(f"columns of group {group!r} must be numbers or names, got {column}")
+        return check_whole(f"columns of group {group!r}", column, minimum=-sys.maxsize)
     if names is None or column not in names:
         known = "pass names=..., e.g. those of the DataFrame" if names is None else f"there are {', '.join(names)}"
         raise ValueError(f"there is no column {column!r} to group: {known}")
@@ -179,7 +214,8 @@ def grid(height: int, width: int, *, patch: int) -> Players:
         >>> grid(32, 32, patch=2).n_players
         256
     """
-    if check_whole("height", height) % check_whole("patch", patch) or check_whole("width", width) % patch:
+    _check_count("height * width", check_whole("height", height) * check_whole("width", width))
+    if height % check_whole("patch", patch) or width % patch:
         raise ValueError(f"patches of {patch} do not tile an image of {height} x {width}")
     rows, cells = height // patch, width // patch
     row, cell = torch.arange(height) // patch, torch.arange(width) // patch
@@ -191,15 +227,31 @@ def segments(
     assignment: Tensor | NDArray[Any] | Sequence[Sequence[int]], names: Sequence[str] | None = None
 ) -> Players:
     """Any division of an image: (height, width) player numbers 0..n-1."""
-    numbers = torch.as_tensor(assignment).long()
+    try:
+        given = as_tensor(assignment)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"a map of segments is (height, width) player numbers, got other entries ({error})") from error
+    numbers = given.long()
+    if not bool((numbers == given).all()):
+        wrong = given[numbers != given][0]
+        raise ValueError(f"segments must be whole numbers, got {float(wrong):g}")
     if numbers.ndim != IMAGE_DIMENSIONS or not numbers.numel():
         raise ValueError(f"a map of segments is (height, width) player numbers, got shape {tuple(numbers.shape)}")
-    return Players(numbers, _names(names, int(numbers.max()) + 1, "segment"))
+    return Players(numbers, _names(names, len(numbers.unique()), "segment"))
 
 
 def _names(names: Sequence[str] | None, count: int, kind: str) -> tuple[str, ...]:
     if names is None:
         return tuple(f"{kind} {number}" for number in range(count))
-    if len(names) != count:
-        raise ValueError(f"{len(names)} names for {count} {kind}s")
-    return tuple(names)
+    checked = check_names("names", names)
+    if len(checked) != count:
+        raise ValueError(f"{len(checked)} names for {count} {kind}s")
+    return checked
+
+
+def _check_count(name: str, count: int) -> int:
+    """Return a number of columns or pixels, or raise an error that names it if no input has so many."""
+    count = check_whole(name, count)
+    if count > MOST_POSITIONS:
+        raise ValueError(f"{name} must be at most {MOST_POSITIONS:,}, got {count:,}")
+    return count

@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from fwshapley.weights import Semivalue
+from fwshapley.semivalues import Semivalue
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#F0E442")
-"""Okabe and Ito's palette, which colour-blind readers can tell apart."""
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#F0E442")
+"""Okabe and Ito's palette, which color-blind readers can tell apart."""
 
 MOST_MARKED_SIZES = 64
 MOST_BARS = 12
@@ -55,9 +55,9 @@ def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
     several = [weights] if isinstance(weights, Semivalue) else list(weights)
     figure = new_figure(width=11, height=3.4)
     join, kernel, sampled = figure.subplots(1, 3)
-    for each, colour in zip(several, COLOURS * len(several), strict=False):
+    for each, color in zip(several, COLORS * len(several), strict=False):
         style = {
-            "color": colour,
+            "color": color,
             "label": str(each),
             "marker": "o" if n <= MOST_MARKED_SIZES else "",
             "markersize": 3.5,
@@ -94,7 +94,7 @@ def plot_heat_maps(
             _draw_image(cell, image.mean(0, keepdim=True), "", palest=PALE)
             limit = float(np.abs(heat).max()) or 1.0
             cell.imshow(heat, cmap="RdBu_r", vmin=-limit, vmax=limit, alpha=0.7, interpolation="nearest")
-            scale = f"colours to ±{limit:.2g}"
+            scale = f"colors to ±{limit:.2g}"
             if errors.sizes is not None:
                 scale += f", error {float(errors.sizes[column, row].square().mean().sqrt()):.1g}"
             cell.set_xlabel(scale, fontsize="x-small")
@@ -126,11 +126,11 @@ def plot_bars(
             cell.barh(
                 [names[player] for player in first.tolist()],
                 value[first].numpy(),
-                color=[COLOURS[1] if amount > 0 else COLOURS[0] for amount in value[first].tolist()],
+                color=[COLORS[1] if amount > 0 else COLORS[0] for amount in value[first].tolist()],
                 xerr=None if errors.sizes is None else 2 * errors.sizes[column, row][first].numpy(),
                 error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
             )
-            cell.axvline(0, color="grey", linewidth=0.8)
+            cell.axvline(0, color="gray", linewidth=0.8)
             cell.set_title(f"{label}\n{title}", fontsize="small")
             cell.tick_params(labelsize="small")
             cell.locator_params(axis="x", nbins=MOST_TICKS)
@@ -146,15 +146,15 @@ def plot_gallery(
     marked: Sequence[bool],
     columns: int = 8,
 ) -> Figure:
-    """Draw images in rows, each with a title; those marked in another colour."""
+    """Draw images in rows, each with a title; those marked in another color."""
     rows = -(-len(images) // columns)
     figure = new_figure(width=1.25 * columns, height=1.5 * rows)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for cell, image, title, mark in zip(axes, images, titles, marked, strict=False):
         _draw_image(cell, image, "")
-        cell.set_title(title, fontsize="small", color=COLOURS[1] if mark else "black")
+        cell.set_title(title, fontsize="small", color=COLORS[1] if mark else "black")
         for edge in cell.spines.values():
-            edge.set(color=COLOURS[1] if mark else "lightgrey", linewidth=2)
+            edge.set(color=COLORS[1] if mark else "lightgray", linewidth=2)
     for cell in axes[len(images) :]:
         cell.set_axis_off()
     return figure
@@ -167,19 +167,19 @@ def plot_values(several: Sequence[tuple[str, Float[Tensor, " n"], Float[Tensor, 
     for (name, values, stderr), (histogram, ranked) in zip(several, axes, strict=True):
         spread, size = float(values.max() - values.min()), float(values.abs().max())
         bins = MOST_MARKED_SIZES if spread > MOST_MARKED_SIZES * np.spacing(size) else 1
-        counts, edges, bars = histogram.hist(values.numpy(), bins=bins, color=COLOURS[0])
+        counts, edges, bars = histogram.hist(values.numpy(), bins=bins, color=COLORS[0])
         for bar, right in zip(bars, edges[1:], strict=True):
             if right <= 0:
-                bar.set_color(COLOURS[1])
+                bar.set_color(COLORS[1])
         histogram.set_yscale("log" if counts.max() > LOPSIDED * max(float(np.median(counts)), 1) else "linear")
         _label(histogram, f"{name}: {int((values < 0).sum()):,} of {len(values):,} points below 0", "value", "points")
-        histogram.axvline(0, color="grey", linewidth=0.8)
+        histogram.axvline(0, color="gray", linewidth=0.8)
         order = values.argsort()
         place = np.arange(1, len(values) + 1)
         low, high = (values - 2 * stderr)[order], (values + 2 * stderr)[order]
-        ranked.fill_between(place, low.numpy(), high.numpy(), color=COLOURS[5], alpha=0.4, linewidth=0)
-        ranked.plot(place, values[order].numpy(), color=COLOURS[0])
-        ranked.axhline(0, color="grey", linewidth=0.8)
+        ranked.fill_between(place, low.numpy(), high.numpy(), color=COLORS[5], alpha=0.4, linewidth=0)
+        ranked.plot(place, values[order].numpy(), color=COLORS[0])
+        ranked.axhline(0, color="gray", linewidth=0.8)
         _label(ranked, "all points, with two standard errors", "rank, from the most suspicious", "value")
     return figure
 
@@ -187,12 +187,12 @@ def plot_values(several: Sequence[tuple[str, Float[Tensor, " n"], Float[Tensor, 
 def plot_curves(
     curves: Mapping[str, tuple[Float[Tensor, " points"], Float[Tensor, " points"]]], bounds: Sequence[str] = ()
 ) -> Figure:
-    """Draw inclusion and exclusion curves side by side, a line per method; bounds are drawn as such, in grey."""
+    """Draw inclusion and exclusion curves side by side, a line per method; bounds are drawn as such, in gray."""
     figure = new_figure(width=10, height=3.6)
     for axes, title, place in zip(figure.subplots(1, 2), ("players shown", "players hidden"), (0, 1), strict=True):
-        colours, dashes = itertools.cycle(COLOURS), itertools.cycle(("--", ":"))
+        colors, dashes = itertools.cycle(COLORS), itertools.cycle(("--", ":"))
         for name, both in curves.items():
-            style = {"color": "grey", "linestyle": next(dashes)} if name in bounds else {"color": next(colours)}
+            style = {"color": "gray", "linestyle": next(dashes)} if name in bounds else {"color": next(colors)}
             axes.plot(np.linspace(0, 1, len(both[place])), both[place].numpy(), label=name, **style)
         _label(axes, title, "share of the players, the most important first", "share of inputs that keep their class")
         axes.set_ylim(0, 1.02)
@@ -205,7 +205,7 @@ def plot_fidelity(divergence: Sequence[float]) -> Figure:
     figure = new_figure(width=6, height=2.6)
     axes = figure.subplots()
     edges = np.linspace(0, 1, len(divergence) + 1)
-    axes.bar(edges[:-1], divergence, width=edges[1], align="edge", color=COLOURS[0], edgecolor="white")
+    axes.bar(edges[:-1], divergence, width=edges[1], align="edge", color=COLORS[0], edgecolor="white")
     _label(axes, "distance from the model", "share of players shown", "divergence")
     return figure
 
@@ -216,13 +216,13 @@ def plot_training(histories: Mapping[str, Sequence[tuple[int, float]]]) -> Figur
     for axes, (name, points) in zip(
         figure.subplots(1, len(histories), squeeze=False)[0], histories.items(), strict=True
     ):
-        axes.plot([step for step, _ in points], [loss for _, loss in points], color=COLOURS[0])
+        axes.plot([step for step, _ in points], [loss for _, loss in points], color=COLORS[0])
         _label(axes, name, "step", "validation loss")
     return figure
 
 
 def _draw_image(axes: Axes, image: Float[Tensor, "channels height width"], label: str, *, palest: float = 0.0) -> None:
-    """Draw an image, its darkest pixel as grey as palest says."""
+    """Draw an image, its darkest pixel as gray as palest says."""
     low, high = image.aminmax()
     scaled = palest + (1 - palest) * ((image - low) / (high - low).clamp(min=1e-12)).permute(1, 2, 0)
     axes.imshow((scaled if scaled.shape[2] == RGB else scaled.mean(2)).numpy(), cmap="gray", vmin=0, vmax=1)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fwshapley.cli import explain, fit, reproduce, value, weights
+from fwshapley.cli import explain, fit, value, weights
+from fwshapley.cli.command import Command
 from fwshapley.cli.console import console
 from fwshapley.version import __version__
 
@@ -41,5 +42,4 @@ def main(
 
 
 for command in (fit.fit, explain.explain, value.value, weights.weights):
-    app.command()(command)
-app.command(context_settings=reproduce.PASSED_ON)(reproduce.reproduce)
+    app.command(cls=Command)(command)

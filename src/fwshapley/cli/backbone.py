@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fwshapley.blackbox import find_function
-from fwshapley.cli.models import find_model
-from fwshapley.inputs import choose_device
-from fwshapley.progress import ProgressBar
+from fwshapley._internal.progress import ProgressBar
+from fwshapley.cli.model_loading import find_model
+from fwshapley.explanation.black_box import find_function
+from fwshapley.explanation.inputs import choose_device
 
 BATCH = 64
 
@@ -49,7 +49,7 @@ class Backbone:
         except Exception as error:  # whatever a stranger's code may raise
             raise ValueError(
                 f"{self.name} failed on images of shape {batch.shape[1:]} (channels, height, width): "
-                f"{type(error).__name__}: {error}; --size and --rgb or --grey give them another"
+                f"{type(error).__name__}: {error}; --size and --rgb or --gray give them another"
             ) from error
         try:
             plain = np.asarray(answer.detach().cpu().float() if isinstance(answer, Tensor) else answer, np.float32)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from fwshapley.inputs import choose_device
+from fwshapley.cli.user_code import find_origin, say
 from fwshapley.plots import new_figure
 
 INTERRUPTED = 130
@@ -21,9 +19,15 @@ INTERRUPTED = 130
 
 MOST_LETTERS = 1000
 
+MOST_STEPS = 10**9
+"""Steps of training that may be asked for; more would never end."""
+
 EXPLAINED = (ValueError, TypeError, OSError, ModuleNotFoundError, FloatingPointError)
 """Errors that say what the user can do, the last one after training that diverged; all others are ours, and are shown
-with where they were met."""
+with where they were met, unless the user's own code raised them or memory ran out."""
+
+OUT_OF_MEMORY = "can't allocate memory"
+"""What torch says on a CPU; on a GPU it has a kind of error for that."""
 
 ARGUMENT = re.compile(r"\b(model|objective|output|outputs|network|total|x_valid|device)=('[^']*'|\.\.\.)")
 """Arguments of Python that are options here."""
@@ -41,36 +45,48 @@ def errors_explained(when_stopped: Callable[[], str] = lambda: "stopped") -> Ite
     """
     try:
         yield
-    except EXPLAINED as error:
-        errors.print(f"[bold red]error:[/bold red] {escape(_worded(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(code=2) from error
     except KeyboardInterrupt as error:
         errors.print(when_stopped(), highlight=False, markup=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from error
+    except typer.Exit:
+        raise
+    except BaseException as error:  # the user's code may raise anything
+        line = _explained(error)
+        if line is None and isinstance(error, EOFError):  # which typer takes for the end of what a person types
+            raise RuntimeError("a file ended too early") from error
+        if line is None:
+            raise
+        errors.print(f"[bold red]error:[/bold red] {escape(line)}", highlight=False, soft_wrap=True)
+        raise typer.Exit(code=2) from None  # contextlib mistakes an error caused by StopIteration for its own
+
+
+def _explained(error: BaseException) -> str | None:
+    """Return what to tell the user about an error; None if it is a mistake of ours."""
+    origin = find_origin(error)
+    if isinstance(error, EXPLAINED) and (origin is None or origin.error is not error):
+        told = _worded(error)
+        return told if origin is None else f"{told} (raised at {origin.place})"
+    if origin is not None:
+        return _shortened(f"your model raised {say(origin.error)}, at {origin.place}")
+    if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):  # rich's, for `| head`
+        return _shortened(f"the command was ended by {say(error)}")
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or OUT_OF_MEMORY in str(error):
+        return _shortened(f"not enough memory: {str(error) or 'use less data, or smaller inputs'}")
+    return None
 
 
 def _worded(error: Exception) -> str:
     """Return a message on one line, in terms of the command line."""
     line = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        line = f"{error.filename}: {error.strerror}"
     line = line.replace("resume=False", "--force instead of --resume")
     line = ARGUMENT.sub(lambda found: f"--{found[1].removeprefix('x_')} {found[2]}", line)
+    return _shortened(line)
+
+
+def _shortened(line: str) -> str:
     return line if len(line) <= MOST_LETTERS else line[:MOST_LETTERS] + " …"
-
-
-def print_notes(notes: Iterable[str]) -> None:
-    """Print what was done, a bullet for each."""
-    bullets = Table.grid(padding=(0, 1))
-    for note in notes:
-        bullets.add_row("•", Text(note))
-    console.print(bullets)
-
-
-def check_device(name: str) -> None:
-    """Raise an error unless a device can be used, rather than torch's own in the midst of work."""
-    try:
-        torch.empty(0, device=choose_device(name))
-    except (RuntimeError, AssertionError) as error:  # for a device unknown, and one that torch was built without
-        raise ValueError(f"--device {name} cannot be used: {str(error).splitlines()[0]}") from error
 
 
 def check_matplotlib(otherwise: str) -> None:

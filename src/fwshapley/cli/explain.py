@@ -9,15 +9,23 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from fwshapley.cli.answers import ask, check_refinement, choose_weights, load_explainer, read_like_fitted, show_answer
-from fwshapley.cli.console import check_device, check_matplotlib, console, errors_explained
-from fwshapley.cli.explanations import Format, check_folder, write_explanations
-from fwshapley.exact import Total
+from fwshapley.cli.console import check_matplotlib, console, errors_explained
+from fwshapley.cli.explaining import (
+    ask,
+    check_refinement,
+    choose_weights,
+    load_explainer,
+    read_like_fitted,
+    show_answer,
+)
+from fwshapley.cli.explanation_files import Format, check_folder, write_explanations
+from fwshapley.estimators.exact import Total
+from fwshapley.explanation.inputs import choose_device
 
 asked = partial(typer.Option, rich_help_panel="What is asked")
 written = partial(typer.Option, rich_help_panel="What is written")
 
-INPUT_HELP = "Inputs as it was fitted with: .csv or .npz files, pictures, or folders of them."
+INPUT_HELP = "Inputs as it was fitted with: .csv (also .csv.gz) or .npz files, pictures, or folders of them."
 MODEL_HELP = "The model, as for fit: needed for images explained by a torch module. It is never imported unasked."
 WEIGHTS_HELP = "Alpha and beta of one of several weightings; may be repeated."
 OUTPUTS_HELP = "all, predicted, or names or numbers of outputs; predicted unless there are no classes."
@@ -32,8 +40,8 @@ def explain(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help=INPUT_HELP)],
     *,
     model: Annotated[str | None, asked(metavar="MODEL", help=MODEL_HELP)] = None,
-    alpha: Annotated[float | None, asked(metavar="X", help="Larger favours small coalitions.")] = None,
-    beta: Annotated[float | None, asked(metavar="X", help="Larger favours large ones; 1 and 1 is Shapley.")] = None,
+    alpha: Annotated[float | None, asked(metavar="X", help="Larger favors small coalitions.")] = None,
+    beta: Annotated[float | None, asked(metavar="X", help="Larger favors large ones; 1 and 1 is Shapley.")] = None,
     weights: Annotated[list[str] | None, asked("--weights", "-w", metavar="A,B", help=WEIGHTS_HELP)] = None,
     outputs: Annotated[str | None, asked(metavar="NAMES", help=OUTPUTS_HELP)] = None,
     total: Annotated[Literal["auto", Total], asked(help=TOTAL_HELP)] = "auto",
@@ -57,7 +65,7 @@ def explain(
     with errors_explained():
         several = choose_weights(alpha, beta, weights)
         check_refinement(refine, errors=errors, total=total)
-        check_device(device)
+        choose_device(device)  # or say that it cannot be used
         if out is not None:
             check_folder(out, force=force)
         if out is not None and pictures:

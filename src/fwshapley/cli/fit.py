@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,24 +12,27 @@ from typing import Annotated
 import typer
 
 import fwshapley as fw
-from fwshapley.choices import ObjectiveName
-from fwshapley.cli.console import check_device, console, errors_explained
-from fwshapley.cli.models import OutputChoice
-from fwshapley.cli.reading import Reading, parse_numbers
-from fwshapley.cli.training import (
+from fwshapley._internal.checks import LARGEST_SEED
+from fwshapley._internal.files import locked
+from fwshapley.cli.console import MOST_STEPS, console, errors_explained
+from fwshapley.cli.fitting import (
     CHECKPOINTS,
     about_going_on,
     announce,
     check_calibration,
     check_folder,
-    learnt_weights,
+    learned_weights,
     measure_errors,
     prepare_task,
     show_training,
     write_explainer,
 )
-from fwshapley.fitting import NetworkName
-from fwshapley.pictures.files import parse_size
+from fwshapley.cli.images.files import parse_size
+from fwshapley.cli.input_reading import Reading, parse_numbers
+from fwshapley.cli.model_loading import OutputChoice
+from fwshapley.explanation.fitting import NetworkName
+from fwshapley.explanation.inputs import choose_device
+from fwshapley.explanation.options import ObjectiveName
 
 DEFAULT_SECONDS = 120.0
 
@@ -51,7 +55,7 @@ OUTPUT_HELP = (
     "module, and of others if they return probabilities."
 )
 CALIBRATE_HELP = "Also measure how far off values are, for `fwshapley explain --errors`; some seconds."
-LEARNT_HELP = "With --objective kernel: the weighting to learn."
+LEARNED_HELP = "With --objective kernel: the weighting to learn."
 
 
 def fit(
@@ -63,7 +67,7 @@ def fit(
     ignore: Annotated[list[str] | None, read(metavar="COLUMN", help="Column to leave out; may be repeated.")] = None,
     encoding: Annotated[str, read(metavar="NAME", help="Of .csv files, such as cp1252.")] = "utf-8",
     size: Annotated[str | None, read(metavar="HxW", help="Resize pictures, such as 32x32.")] = None,
-    grey: Annotated[bool | None, read("--grey/--rgb", help="Colour of pictures; by default as they are.")] = None,
+    gray: Annotated[bool | None, read("--gray/--rgb", help="Color of pictures; by default as they are.")] = None,
     scale: Annotated[bool, read(help="Divide bytes of images by 255.")] = True,
     mean: Annotated[str | None, read(metavar="X,X,X", help="Subtracted from each channel, after scaling.")] = None,
     std: Annotated[str | None, read(metavar="X,X,X", help="Each channel is divided by it, after that.")] = None,
@@ -73,12 +77,12 @@ def fit(
     output: Annotated[OutputChoice, explained(help=OUTPUT_HELP)] = "auto",
     names: Annotated[str | None, explained(metavar="A,B,C", help="Names of the model's outputs.")] = None,
     seconds: Annotated[float | None, trained(metavar="X", help="Time to train; 120 without --steps.")] = None,
-    steps: Annotated[int | None, trained(min=1, metavar="N", help="Steps to train.")] = None,
+    steps: Annotated[int | None, trained(min=1, max=MOST_STEPS, metavar="N", help="Steps to train.")] = None,
     objective: Annotated[ObjectiveName, trained(help="Learn all weightings at once, or one.")] = "multilinear",
-    alpha: Annotated[float | None, trained(metavar="X", help=LEARNT_HELP)] = None,
-    beta: Annotated[float | None, trained(metavar="X", help=LEARNT_HELP)] = None,
+    alpha: Annotated[float | None, trained(metavar="X", help=LEARNED_HELP)] = None,
+    beta: Annotated[float | None, trained(metavar="X", help=LEARNED_HELP)] = None,
     network: Annotated[NetworkName, trained(help="What explains; unet and slim are for images.")] = "auto",
-    seed: Annotated[int, trained(min=0, metavar="N", help="Of everything random.")] = 0,
+    seed: Annotated[int, trained(min=0, max=LARGEST_SEED, metavar="N", help="Of everything random.")] = 0,
     device: Annotated[str, trained(metavar="NAME", help="Such as cpu or cuda; auto is a GPU if any.")] = "auto",
     resume: Annotated[bool, trained("--resume", help="Go on with a fit that was stopped.")] = False,
     out: Annotated[Path, written("--out", "-o", metavar="FOLDER", help="Folder for the explainer.")],
@@ -89,26 +93,27 @@ def fit(
     """Train an explainer of a model, once; then `fwshapley explain` takes milliseconds.
 
     Players are the columns of a table, or patches of an image.
-    The folder gets the explainer, and fit.json with all that was done.
+    The folder gets the explainer, in one file with all that was done.
     Progress is saved every 20 seconds and on Ctrl-C: --resume goes on.
 
     Start with: fwshapley fit model.py:model train.csv --label species --out explainer
     """
     arguments = dict(locals())
-    with errors_explained(partial(about_going_on, out, time.time())):
-        check_device(device)
+    with errors_explained(partial(about_going_on, out, time.time())), ExitStack() as kept:
+        choose_device(device)  # or say that it cannot be used
+        kept.enter_context(locked(out))
         check_folder(out, resume=resume, report=report, force=force)
         how = Reading(
             left_out=tuple(dict.fromkeys([*([] if label is None else [label]), *(ignore or [])])),
             encoding=encoding,
             size=None if size is None else parse_size(size),
-            colour=None if grey is None else "grey" if grey else "rgb",
+            color=None if gray is None else "gray" if gray else "rgb",
             scaled=scale,
             mean=None if mean is None else parse_numbers(mean),
             std=None if std is None else parse_numbers(std),
         )
         budget = fw.Budget(DEFAULT_SECONDS if seconds is None and steps is None else seconds, steps)
-        weights = learnt_weights(objective, alpha, beta)
+        weights = learned_weights(objective, alpha, beta)
         task = prepare_task(
             model, data, how, valid=valid, sample=sample, patch=patch, segments=segments, output=output, seed=seed
         )

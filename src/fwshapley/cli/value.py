@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -13,17 +14,26 @@ import typer
 from rich.markup import escape
 
 import fwshapley as fw
-from fwshapley import valuation_report
-from fwshapley.cli.console import check_device, check_matplotlib, console, errors, errors_explained
-from fwshapley.cli.folders import Learning, read_folders
-from fwshapley.cli.reading import Reading, parse_numbers
-from fwshapley.cli.training import CHECKPOINTS, about_going_on
-from fwshapley.games.neighbours import Utility
-from fwshapley.pictures.files import parse_size
-from fwshapley.tables import Table, read_table
-from fwshapley.tables.wording import counted
-from fwshapley.valuation.distances import Metric
-from fwshapley.valuation_report.findings import Labelled
+from fwshapley._internal.checks import LARGEST_SEED
+from fwshapley._internal.files import locked
+from fwshapley._internal.wording import counted
+from fwshapley.cli import value_report as valuation_report
+from fwshapley.cli.console import (
+    MOST_STEPS,
+    check_matplotlib,
+    console,
+    errors,
+    errors_explained,
+)
+from fwshapley.cli.fitting import CHECKPOINTS, about_going_on
+from fwshapley.cli.image_folders import Learning, read_folders
+from fwshapley.cli.images.files import parse_size
+from fwshapley.cli.input_reading import Reading, parse_numbers
+from fwshapley.cli.labeled_table import Table, read_table
+from fwshapley.cli.value_report.findings import Labeled
+from fwshapley.explanation.inputs import choose_device
+from fwshapley.games.knn import Utility
+from fwshapley.valuation.knn.distances import Metric
 
 reading = partial(typer.Option, rich_help_panel="What is read")
 writing = partial(typer.Option, rich_help_panel="What is written")
@@ -33,10 +43,10 @@ pictured = partial(typer.Option, rich_help_panel="Of pictures")
 DATA_HELP = "A .csv file, an .npz file with arrays x and y, or a folder of pictures with a folder for each class."
 LABEL_HELP = "Column of labels; an .npz file can do without."
 REFERENCE_HELP = "Data that points are valued by their use for. Without it points are valued by each other."
-SCALE_HELP = "Standardise numbers, or use them as they are; of pictures for a backbone, divide bytes by 255."
+SCALE_HELP = "Standardize numbers, or use them as they are; of pictures for a backbone, divide bytes by 255."
 UTILITY_HELP = (
-    "What neighbours are worth: the share of k that has the right label (soft), the share of those there are "
-    "(normalised), or whether it wins the vote."
+    "What neighbors are worth: the share of k that has the right label (soft), the share of those there are "
+    "(normalized), or whether it wins the vote."
 )
 SIZE_HELP = "Resize pictures, such as 64x64; by default as they are, but 32 pixels a side at most without a backbone."
 BACKBONE_HELP = (
@@ -64,18 +74,20 @@ def value(
     scale: Annotated[bool, reading(help=SCALE_HELP)] = True,
     encoding: Annotated[str | None, reading(metavar="NAME", help="Of .csv files, such as cp1252.")] = None,
     size: Annotated[str | None, pictured(metavar="HxW", help=SIZE_HELP)] = None,
-    grey: Annotated[bool | None, pictured("--grey/--rgb", help="Colour; by default as they are.")] = None,
+    gray: Annotated[bool | None, pictured("--gray/--rgb", help="Color; by default as they are.")] = None,
     folds: Annotated[int | None, pictured(min=2, metavar="N", help="Networks to train, one for each; 5.")] = None,
     seconds: Annotated[float | None, pictured(metavar="X", help="Time to train, all networks together.")] = None,
-    steps: Annotated[int | None, pictured(min=1, metavar="N", help="Steps to train, all networks together.")] = None,
-    seed: Annotated[int | None, pictured(min=0, metavar="N", help="Of the training.")] = None,
+    steps: Annotated[
+        int | None, pictured(min=1, max=MOST_STEPS, metavar="N", help="Steps to train, all networks together.")
+    ] = None,
+    seed: Annotated[int | None, pictured(min=0, max=LARGEST_SEED, metavar="N", help="Of the training.")] = None,
     resume: Annotated[bool, pictured("--resume", help="Go on with training that was stopped.")] = False,
     backbone: Annotated[str | None, pictured(metavar="MODEL", help=BACKBONE_HELP)] = None,
     mean: Annotated[str | None, pictured(metavar="X,X,X", help="For a backbone: subtracted from each channel.")] = None,
     std: Annotated[str | None, pictured(metavar="X,X,X", help="For a backbone: each channel is divided by it.")] = None,
-    alpha: Annotated[float, valuing(metavar="X", help="Larger favours small coalitions.")] = 1.0,
-    beta: Annotated[float, valuing(metavar="X", help="Larger favours large ones; 1 and 1 is Shapley.")] = 1.0,
-    k: Annotated[int, valuing("--k", "-k", min=1, metavar="N", help="Nearest neighbours that decide.")] = 5,
+    alpha: Annotated[float, valuing(metavar="X", help="Larger favors small coalitions.")] = 1.0,
+    beta: Annotated[float, valuing(metavar="X", help="Larger favors large ones; 1 and 1 is Shapley.")] = 1.0,
+    k: Annotated[int, valuing("--k", "-k", min=1, metavar="N", help="Nearest neighbors that decide.")] = 5,
     utility: Annotated[Utility, valuing(help=UTILITY_HELP)] = "soft",
     metric: Annotated[Metric, valuing(help="How far two points are apart.")] = "euclidean",
     jobs: Annotated[
@@ -87,24 +99,27 @@ def value(
     report: Annotated[bool, writing(help="Write report.html, which needs matplotlib.")] = True,
     force: Annotated[bool, writing("--force", help="Replace results that are in the folder.")] = False,
 ) -> None:
-    """Find points whose label is probably wrong: what each row or picture is worth to its neighbours.
+    """Find points whose label is probably wrong: what each row or picture is worth to its neighbors.
 
-    Numbers of a table are standardised, categories and dates turned into numbers, and what was done is said.
+    Numbers of a table are standardized, categories and dates turned into numbers, and what was done is said.
     Pictures are compared by what networks say of them that were trained on the others; or by a network of yours.
     The folder gets ranking.csv with all points, the most suspicious first, report.html and valuation.safetensors.
+    In ranking.csv, the verdict of a suspicious point says whether its neighbors have another label, which is then
+    suggested, or agree with its own; neighbors of other points are not asked.
 
     Start with: fwshapley value train.csv --label species --out results
 
     Or with: fwshapley value photos/ --out results
     """
     trained = data.is_dir() and backbone is None
-    with errors_explained(partial(about_going_on, out, time.time())) if trained else errors_explained():
-        weights = fw.Beta(alpha=alpha, beta=beta)
-        check_device(device)
+    when_stopped = partial(about_going_on, out, time.time()) if trained else lambda: "stopped"
+    with errors_explained(when_stopped), ExitStack() as kept:
+        weights = fw.Beta(alpha, beta)
+        choose_device(device)  # or say that it cannot be used
         _check_options(
             data,
             of_tables={"--label": label, "--ignore": ignore or None, "--encoding": encoding},
-            of_pictures={"--size": size, "--grey/--rgb": None if grey is None else "given", "--backbone": backbone},
+            of_pictures={"--size": size, "--gray/--rgb": None if gray is None else "given", "--backbone": backbone},
             of_training={"--folds": folds, "--seconds": seconds, "--steps": steps, "--seed": seed, "--resume": resume},
             of_backbones={"--mean": mean, "--std": std, "--no-scale": data.is_dir() and not scale},
         )
@@ -117,15 +132,16 @@ def value(
             checkpoints=out / CHECKPOINTS,
             resume=resume,
         )
+        kept.enter_context(locked(out))
         valuation_report.check_folder(out, report=report, force=force)
         if trained:
             learning.check_stopped(force=force)
         if report:
             check_matplotlib("the report: --no-report")
-        points: Labelled
-        references: Labelled | None
+        points: Labeled
+        references: Labeled | None
         if data.is_dir():
-            how = _reading(size, grey, mean, std, scale=scale)
+            how = _reading(size, gray, mean, std, scale=scale)
             points, references = read_folders(data, reference, how, learning, k)
         else:
             points, references = _read_tables(data, reference, label, encoding or "utf-8", ignore or (), scale=scale)
@@ -160,7 +176,7 @@ def _check_options(
         return
     _refuse(of_tables, f"is for tables, and {data} is a folder of pictures")
     if of_pictures["--backbone"] is None:
-        _refuse(of_backbones, "is for a --backbone: networks that are trained here standardise by themselves")
+        _refuse(of_backbones, "is for a --backbone: networks that are trained here standardize by themselves")
     else:
         _refuse(of_training, "is for networks that are trained on the pictures: leave it out, or the --backbone")
 
@@ -171,10 +187,10 @@ def _refuse(options: Options, why: str) -> None:
             raise ValueError(f"{name} {why}")
 
 
-def _reading(size: str | None, grey: bool | None, mean: str | None, std: str | None, *, scale: bool) -> Reading:  # noqa: FBT001 - three-valued
+def _reading(size: str | None, gray: bool | None, mean: str | None, std: str | None, *, scale: bool) -> Reading:  # noqa: FBT001 - three-valued
     return Reading(
         size=None if size is None else parse_size(size),
-        colour=None if grey is None else "grey" if grey else "rgb",
+        color=None if gray is None else "gray" if gray else "rgb",
         scaled=scale,
         mean=None if mean is None else parse_numbers(mean),
         std=None if std is None else parse_numbers(std),
@@ -188,7 +204,7 @@ def _read_tables(
     return table, None if reference is None else table.read_reference(reference, encoding=encoding)
 
 
-def _warn_of_long_work(points: Labelled, references: Labelled | None) -> None:
+def _warn_of_long_work(points: Labeled, references: Labeled | None) -> None:
     others = points if references is None else references
     if len(points) * len(others) > MANY_PAIRS:
         errors.print(
@@ -198,8 +214,8 @@ def _warn_of_long_work(points: Labelled, references: Labelled | None) -> None:
         )
 
 
-def _warn_of_shared_points(points: Labelled, references: Labelled) -> None:
-    """Warn of a reference that has rows to be valued in it: right or wrong, each is its own nearest neighbour.
+def _warn_of_shared_points(points: Labeled, references: Labeled) -> None:
+    """Warn of a reference that has rows to be valued in it: right or wrong, each is its own nearest neighbor.
 
     Not where rows are alike anyhow, nor where the reference knows some labels better.
     """

@@ -12,9 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 import fwshapley as fw
+from fwshapley._internal.files import written_whole
 from fwshapley.cli.console import console, errors_explained
-from fwshapley.files import written_whole
 from fwshapley.plots import plot_weights
+from fwshapley.semivalues import check_players
 
 MOST_ROWS = 24
 BAR_WIDTH = 12
@@ -22,8 +23,8 @@ PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def weights(
-    alpha: Annotated[float, typer.Option(help="Larger favours small coalitions.")] = 1.0,
-    beta: Annotated[float, typer.Option(help="Larger favours large coalitions.")] = 1.0,
+    alpha: Annotated[float, typer.Option(help="Larger favors small coalitions.")] = 1.0,
+    beta: Annotated[float, typer.Option(help="Larger favors large coalitions.")] = 1.0,
     players: Annotated[int, typer.Option("--players", "-n", help="Number of players in the game.")] = 12,
     plot: Annotated[Path | None, typer.Option(help="Also draw them, beside Shapley's: FILE.png, .svg or .pdf.")] = None,
 ) -> None:
@@ -32,7 +33,8 @@ def weights(
     alpha = beta = 1 is the Shapley value, under which every size counts the same.
     """
     with errors_explained():
-        semivalue = fw.Beta(alpha=alpha, beta=beta)
+        semivalue = fw.Beta(alpha, beta)
+        check_players(players, name="--players")
         _check_plot(plot)
         console.print(_weights_table(semivalue, players))
         if plot is not None:
@@ -40,7 +42,7 @@ def weights(
             figure = plot_weights(both, players)
             with written_whole(plot) as path:
                 figure.savefig(path)
-            console.print(f"plot written to [bold]{escape(str(plot))}[/bold]", highlight=False)
+            console.print(f"plot written to [bold]{escape(str(plot))}[/bold]", highlight=False, soft_wrap=True)
 
 
 def _check_plot(path: Path | None) -> None:

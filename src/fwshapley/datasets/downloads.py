@@ -11,8 +11,8 @@ from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from fwshapley.files import written_whole
-from fwshapley.progress import ProgressBar
+from fwshapley._internal.files import written_whole
+from fwshapley._internal.progress import ProgressBar
 from fwshapley.version import __version__
 
 CHUNK_BYTES = 2**20
@@ -42,7 +42,7 @@ def download(file: RemoteFile, folder: Path, *, progress: bool = True) -> Path:
     Args:
         file: what to fetch.
         folder: made if need be.
-        progress: shows a bar on a terminal.
+        progress: shows how far it is: a bar on a terminal, lines elsewhere.
     """
     found, path = hashlib.md5(usedforsecurity=False), folder / file.name
     chunks = _chunks(file, progress=progress)

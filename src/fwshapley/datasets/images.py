@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from fwshapley.checks import check_choice
+from fwshapley._internal.checks import check_choice
 from fwshapley.datasets import downloads
 from fwshapley.datasets.packed import Arrays, Split, read_packed
 from fwshapley.datasets.sources import DATASETS, Name, Source
@@ -18,7 +18,7 @@ from fwshapley.datasets.sources import DATASETS, Name, Source
 ROOT_VARIABLE, USUAL_ROOT = "FWSHAPLEY_DATA", "~/.cache/fwshapley"
 
 
-class LabelledImages(NamedTuple):
+class LabeledImages(NamedTuple):
     """Images and their classes.
 
     Attributes:
@@ -34,7 +34,7 @@ class LabelledImages(NamedTuple):
 
 def load(
     name: Name, root: str | Path | None = None, *, split: Split = "train", download: bool = True, progress: bool = True
-) -> LabelledImages:
+) -> LabeledImages:
     """Return images, labels and names of classes.
 
     Read are the official files (CIFAR-10's binary version, SVHN's cropped digits, Fashion-MNIST's idx files), or a
@@ -48,7 +48,7 @@ def load(
             else ~/.cache/fwshapley.
         split: "train" or "test", as the authors divide it.
         download: whether to fetch what is missing.
-        progress: shows a bar on a terminal, for downloads.
+        progress: shows how far downloads are: a bar on a terminal, lines elsewhere.
     """
     check_choice("name", name, list(DATASETS))
     check_choice("split", split, get_args(Split))
@@ -67,7 +67,7 @@ def load(
         paths = _download(source, place, split, progress=progress)
     images, labels = read_packed(paths[0], split) if paths[0].suffix == ".npz" else source.read(paths, split)
     _check(source, paths[0], (images, labels), split)
-    return LabelledImages(torch.from_numpy(images), torch.from_numpy(labels), source.classes)
+    return LabeledImages(torch.from_numpy(images), torch.from_numpy(labels), source.classes)
 
 
 def _download(source: Source, root: Path, split: Split, *, progress: bool) -> tuple[Path, ...]:

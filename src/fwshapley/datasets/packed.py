@@ -13,18 +13,20 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 from numpy.typing import NDArray
 
+from fwshapley._internal.checks import check_choice
+
 Split = Literal["train", "test"]
 Arrays = tuple[UInt8[np.ndarray, "images channels height width"], Int64[np.ndarray, " labels"]]
 
 TILE = 32
-COLOURS = (1, 3)
-GREY_AXES, COLOUR_AXES = 3, 4
+COLORS = (1, 3)
+GRAY_AXES, COLOR_AXES = 3, 4
 
 
 def read_packed(path: str | Path, split: Split = "train") -> Arrays:
@@ -34,10 +36,14 @@ def read_packed(path: str | Path, split: Split = "train") -> Arrays:
         path: an npz file, of arrays or of mosaics; mosaics need Pillow.
         split: "train" or "test".
     """
+    check_choice("split", split, get_args(Split))
     arrays = _read_arrays(path, split)
     if "y" not in arrays or not ("x" in arrays or {"blob", "offsets"} <= arrays.keys()):
         raise ValueError(f"{path} must hold y_{split}, and x_{split} or blob_{split} with offsets_{split}")
-    labels = arrays["y"].astype(np.int64)
+    numbers = arrays["y"]
+    if numbers.dtype.kind not in "iuf" or (numbers != numbers.round()).any():
+        raise ValueError(f"{path} must hold labels y_{split} as whole numbers, got {numbers.dtype}")
+    labels = numbers.astype(np.int64)
     if "x" in arrays:
         images = arrays["x"]
     else:
@@ -81,8 +87,8 @@ def _tiles(path: str | Path, blob: NDArray[np.uint8], offsets: NDArray[np.intege
 
 
 def _channels_first(path: str | Path, images: NDArray[Any]) -> NDArray[np.uint8]:
-    if images.dtype != np.uint8 or images.ndim not in {GREY_AXES, COLOUR_AXES}:
+    if images.dtype != np.uint8 or images.ndim not in {GRAY_AXES, COLOR_AXES}:
         raise ValueError(f"{path} must hold images as bytes; its are {images.dtype}, of shape {images.shape}")
-    if images.ndim == GREY_AXES:
+    if images.ndim == GRAY_AXES:
         return images[:, None]
-    return np.ascontiguousarray(images.transpose(0, 3, 1, 2)) if images.shape[3] in COLOURS else images
+    return np.ascontiguousarray(images.transpose(0, 3, 1, 2)) if images.shape[3] in COLORS else images

@@ -1,7 +1,7 @@
 """Games: what a coalition of players is worth."""
 
 from fwshapley.games.game import AnyGame, CheckedGame, FunctionGame, Game, as_game
-from fwshapley.games.neighbours import NeighbourGame
+from fwshapley.games.knn import NeighborGame
 from fwshapley.games.retraining import RetrainingGame, RetrainingUtility
 from fwshapley.games.synthetic import Additive, Airport, Glove, KnownGame, Pairwise, Random, Unanimity, Voting
 
@@ -14,7 +14,7 @@ __all__ = [
     "Game",
     "Glove",
     "KnownGame",
-    "NeighbourGame",
+    "NeighborGame",
     "Pairwise",
     "Random",
     "RetrainingGame",

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from fwshapley.checks import Array, check_whole
+from fwshapley._internal.checks import Array, check_callable, check_whole
 
 Coalitions = Bool[Tensor, "coalitions players"]
 
@@ -49,6 +49,7 @@ class FunctionGame:
     n_players: int
 
     def __post_init__(self) -> None:
+        check_callable("function", self.function)
         object.__setattr__(self, "n_players", check_whole("n_players", self.n_players))
 
     def __call__(self, coalitions: Tensor, /) -> Array:

@@ -28,7 +28,7 @@ from jaxtyping import Float64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fwshapley.checks import Array, check_real, check_whole
+from fwshapley._internal.checks import Array, check_real, check_seed
 from fwshapley.games.game import Coalitions
 
 Score = Callable[[Any, Any, Any], SupportsFloat]
@@ -76,7 +76,7 @@ class RetrainingUtility:
         for name, one, other in (("y", labels, rows), ("y_reference", other_labels, others)):
             if len(one) != len(other):
                 raise ValueError(f"{name} must be one label or target per point, {len(other)} of them, got {len(one)}")
-        model = _with_seeds(self.model, check_whole("seed", self.seed, minimum=0))
+        model = _with_seeds(self.model, check_seed(self.seed))
         score = find_score(self.scoring, model)
         return RetrainingGame(
             model=model,
@@ -264,6 +264,12 @@ def _check_labels(name: str, y: Array) -> NDArray[Any]:
     labels = np.asarray(_plain(y))
     if labels.ndim != 1:
         raise ValueError(f"{name} must be one label or target per point, got shape {labels.shape}")
+    for row, label in enumerate([] if labels.dtype.kind in "biufUT" else labels.tolist()):
+        if label is None or not isinstance(label, (str, SupportsFloat)):
+            raise ValueError(
+                f"{name} must be numbers or text, but the label or target in row {row} is of type "
+                f"{type(label).__name__}: {label!r:.60}"
+            )
     return labels
 
 

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from fwshapley.checks import Array, check_whole
+from fwshapley._internal.checks import Array, check_finite, check_list, check_numbers, check_seed, check_whole
 from fwshapley.games.game import Coalitions, Game
-from fwshapley.weights import Semivalue, log_binomials
+from fwshapley.semivalues import Semivalue, check_semivalue, log_binomials
 
 MAX_TABLE_PLAYERS = 24
 
@@ -35,6 +35,9 @@ class Additive:
 
     contributions: Array
 
+    def __post_init__(self) -> None:
+        check_finite("contributions", self.contributions, axes=1)
+
     @property
     def n_players(self) -> int:
         """One player per contribution."""
@@ -42,12 +45,12 @@ class Additive:
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
         """Sum of the members' contributions."""
-        return coalitions.double() @ _vector(self.contributions).to(coalitions.device)
+        return coalitions.double() @ check_numbers("contributions", self.contributions).to(coalitions.device)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """The contributions, whatever the weights."""
-        del weights
-        return _vector(self.contributions)
+        check_semivalue(weights).join_law(self.n_players)  # raises where they are not for so many players
+        return check_numbers("contributions", self.contributions)
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ class Unanimity:
     carrier: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "carrier", tuple(check_whole("carrier", player, minimum=0) for player in self.carrier))
+        check_whole("n_players", self.n_players)
+        carrier = tuple(check_whole("carrier", player, minimum=0) for player in check_list("carrier", self.carrier))
+        object.__setattr__(self, "carrier", carrier)
         if not self.carrier or len(set(self.carrier)) < len(self.carrier):
             raise ValueError(f"the carrier must name at least one player, each once; got {self.carrier}")
         if not set(self.carrier) <= set(range(self.n_players)):
@@ -75,7 +80,9 @@ class Unanimity:
         """Members share equally; the others are null players."""
         others = len(self.carrier) - 1
         values = torch.zeros(self.n_players, dtype=torch.float64)
-        values[list(self.carrier)] = weights.join_law(self.n_players) @ _all_in(self.n_players - 1, others)
+        values[list(self.carrier)] = check_semivalue(weights).join_law(self.n_players) @ _all_in(
+            self.n_players - 1, others
+        )
         return values
 
 
@@ -89,9 +96,9 @@ class Airport:
     costs: Array
 
     def __post_init__(self) -> None:
-        costs = _vector(self.costs)
-        if not bool((costs.isfinite() & (costs >= 0)).all()):
-            raise ValueError(f"an airport's costs must be finite and must not be negative, got {self.costs}")
+        costs = check_finite("costs", self.costs, axes=1)
+        if bool((costs < 0).any()):
+            raise ValueError(f"an airport's costs must not be negative, got {float(costs.min()):g}")
 
     @property
     def n_players(self) -> int:
@@ -100,12 +107,12 @@ class Airport:
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
         """Largest cost among the members, 0 for nobody."""
-        return (coalitions * _vector(self.costs).to(coalitions.device)).amax(1)
+        return (coalitions * check_numbers("costs", self.costs).to(coalitions.device)).amax(1)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Sum over the stretches that a player needs of P(the coalition it joins needs none of them)."""
-        n, costs = self.n_players, _vector(self.costs)
-        join_law = weights.join_law(n)
+        n, costs = self.n_players, check_numbers("costs", self.costs)
+        join_law = check_semivalue(weights).join_law(n)
         values = torch.zeros(n, dtype=torch.float64)
         paid = 0.0
         for cost in costs.unique():  # ascending
@@ -125,7 +132,10 @@ class Voting:
     quota: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "votes", tuple(check_whole("votes", vote, minimum=0) for vote in self.votes))
+        votes = tuple(check_whole("votes", vote, minimum=0) for vote in check_list("votes", self.votes))
+        if not votes:
+            raise ValueError("votes must be of at least one player, got none")
+        object.__setattr__(self, "votes", votes)
         check_whole("quota", self.quota)
 
     @property
@@ -140,7 +150,7 @@ class Voting:
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Probability of being pivotal: coalitions counted by size and votes, one player at a time."""
-        n, p = self.n_players, weights.log_weights(self.n_players).exp()
+        n, p = self.n_players, check_semivalue(weights).log_weights(self.n_players).exp()
         values = torch.zeros(n, dtype=torch.float64)
         for player, own in enumerate(self.votes):
             # count[s, q]: coalitions of s others with q votes; all beyond the quota is lost anyway
@@ -177,7 +187,7 @@ class Glove:
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Probability that the coalition joined has fewer gloves of one's own side than of the other."""
-        log_weights = weights.log_weights(self.n_players)
+        log_weights = check_semivalue(weights).log_weights(self.n_players)
         left = self._scarce(self.left, self.right, log_weights) if self.left else 0.0
         right = self._scarce(self.right, self.left, log_weights) if self.right else 0.0
         return torch.tensor([left] * self.left + [right] * self.right, dtype=torch.float64)
@@ -201,6 +211,12 @@ class Pairwise:
     interactions: Array
     """(players, players), read above the diagonal."""
 
+    def __post_init__(self) -> None:
+        n = len(check_finite("main", self.main, axes=1))
+        interactions = check_finite("interactions", self.interactions, axes=2)
+        if interactions.shape != (n, n):
+            raise ValueError(f"interactions must be {n} x {n}, got {tuple(interactions.shape)}")
+
     @property
     def n_players(self) -> int:
         """One player per main effect."""
@@ -210,22 +226,17 @@ class Pairwise:
         """Main effects and interactions within each coalition."""
         s = coalitions.double()
         upper = self._upper().to(s.device)
-        return s @ _vector(self.main).to(s.device) + torch.einsum("ci,ij,cj->c", s, upper, s)
+        return s @ check_numbers("main", self.main).to(s.device) + torch.einsum("ci,ij,cj->c", s, upper, s)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Main effect plus P(the other is in) times the player's interactions."""
         n, upper = self.n_players, self._upper()
         sizes = torch.arange(n, dtype=torch.float64)
-        other_in = float(weights.join_law(n) @ sizes) / max(n - 1, 1)
-        return _vector(self.main) + other_in * (upper + upper.T).sum(1)
+        other_in = float(check_semivalue(weights).join_law(n) @ sizes) / max(n - 1, 1)
+        return check_numbers("main", self.main) + other_in * (upper + upper.T).sum(1)
 
     def _upper(self) -> Float64[Tensor, "players players"]:
-        interactions = torch.as_tensor(self.interactions, dtype=torch.float64)
-        if interactions.shape != (self.n_players, self.n_players):
-            raise ValueError(
-                f"interactions must be {self.n_players} x {self.n_players}, got {tuple(interactions.shape)}"
-            )
-        return interactions.triu(diagonal=1)
+        return check_numbers("interactions", self.interactions).triu(diagonal=1)
 
 
 @dataclass(frozen=True)
@@ -239,8 +250,9 @@ class Random:
     def __post_init__(self) -> None:
         if check_whole("n_players", self.n_players) > MAX_TABLE_PLAYERS:
             raise ValueError(f"a table of 2**{self.n_players} values is too large (limit n={MAX_TABLE_PLAYERS})")
-        shape = (2**self.n_players,) if self.outputs is None else (2**self.n_players, self.outputs)
-        generator = torch.Generator().manual_seed(self.seed)
+        outputs = () if self.outputs is None else (check_whole("outputs", self.outputs),)
+        shape = (2**self.n_players, *outputs)
+        generator = torch.Generator().manual_seed(check_seed(self.seed))
         object.__setattr__(self, "_table", torch.randn(shape, dtype=torch.float64, generator=generator))
 
     def __call__(self, coalitions: Coalitions, /) -> Tensor:
@@ -257,10 +269,3 @@ def _all_in(others: int, wanted: int) -> Float64[Tensor, " {others}+1"]:
     for k in range(wanted):
         probability *= (s - k).clamp(min=0) / (others - k)
     return probability
-
-
-def _vector(array: Array) -> Float64[Tensor, " players"]:
-    vector = torch.as_tensor(array, dtype=torch.float64)
-    if vector.ndim != 1:
-        raise ValueError(f"expected one number per player, got shape {tuple(vector.shape)}")
-    return vector

@@ -1,5 +1,1 @@
-"""Parts of networks that predict attributions: the basis in which they expand them over t."""
-
-from fwshapley.networks.basis import HatBasis
-
-__all__ = ["HatBasis"]
+"""Networks: the explainers of images and tables, and the parts that they share."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from functools import partial
+import threading
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import torch
@@ -22,8 +22,9 @@ LEAST_USED = 0.05
 class FeatureTaps(nn.Module):
     """Feature maps of any convolutional network on whole images: at each resolution, the last one computed.
 
-    Found by running the network once on an example, read off by forward hooks. BatchNorm and dropout stay in
-    evaluation mode, as the surrogate was left.
+    Found by running the network once on an example, read off by forward hooks. The maps live as long as the call that
+    computes them, so that threads can share the module, and copies and exports of it work. BatchNorm and dropout stay
+    in evaluation mode, as the surrogate was left.
 
     Args:
         surrogate: a module on (images, coalitions); it is copied.
@@ -35,7 +36,6 @@ class FeatureTaps(nn.Module):
         super().__init__()
         self.surrogate = copy.deepcopy(surrogate).eval().requires_grad_(requires_grad=True)
         self.players = players
-        self._maps: dict[str, Tensor] = {}
         self._tap([name for name, _ in self.surrogate.named_modules() if name], example)
         if not self.names:
             raise ValueError(
@@ -46,18 +46,22 @@ class FeatureTaps(nn.Module):
     def _tap(self, candidates: list[str], example: Tensor) -> None:
         """Find the last map of each resolution, keep hooks on those alone, and freeze what comes after them all."""
         modules = dict(self.surrogate.named_modules())
-        handles = [modules[name].register_forward_hook(partial(_keep, self._maps, name)) for name in candidates]
+        handles = [modules[name].register_forward_hook(_keep) for name in candidates]
         with torch.no_grad():
-            self._run(example)
+            maps = self._run(example)
         for handle in handles:
             handle.remove()
         image = _resolution(example)
-        last = {_resolution(found): name for name, found in self._maps.items() if _shrunk(_resolution(found), image)}
+        names = {module: name for name, module in modules.items()}
+        last = {
+            _resolution(found): names[module] for module, found in maps.items() if _shrunk(_resolution(found), image)
+        }
         self.names = [last[resolution] for resolution in sorted(last, reverse=True)]
-        self.channels = [self._maps[name].shape[1] for name in self.names]
-        self.resolutions = [_resolution(self._maps[name]) for name in self.names]
-        for name in self.names:
-            modules[name].register_forward_hook(partial(_keep, self._maps, name))
+        tapped = [modules[name] for name in self.names]
+        self.channels = [maps[module].shape[1] for module in tapped]
+        self.resolutions = [_resolution(maps[module]) for module in tapped]
+        for module in tapped:
+            module.register_forward_hook(_keep)
         if self.names:
             self._freeze_unused(example)
 
@@ -81,9 +85,15 @@ class FeatureTaps(nn.Module):
             if isinstance(module, nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the base of all of them
                 module.requires_grad_(requires_grad=False)
 
-    def _run(self, x: Tensor) -> None:
-        self._maps.clear()
-        self.surrogate(x, torch.ones(len(x), self.players, dtype=torch.bool, device=x.device))
+    def _run(self, x: Tensor) -> Mapping[nn.Module, Tensor]:
+        """Maps of the modules that have hooks, in the order of their last use."""
+        maps: dict[nn.Module, Tensor] = {}
+        around, _running.maps = _running.maps, maps
+        try:
+            self.surrogate(x, torch.ones(x.shape[0], self.players, dtype=torch.bool, device=x.device))
+        finally:
+            _running.maps = around
+        return maps
 
     def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002, ARG002 - torch's signature
         """Stay in evaluation mode."""
@@ -91,8 +101,8 @@ class FeatureTaps(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch channels height width"]) -> list[Tensor]:
         """Feature maps, from fine to coarse."""
-        self._run(x)
-        return [self._maps.pop(name) for name in self.names]
+        maps = self._run(x)
+        return [maps[self.surrogate.get_submodule(name)] for name in self.names]
 
 
 class ImageNetwork(nn.Module):
@@ -147,14 +157,28 @@ class ImageNetwork(nn.Module):
             if not below:
                 hidden = hidden + self.context(maps[-1].mean((2, 3)))[..., None, None]
             below = [hidden]
-        return self.players.pool(self.head(hidden + self.refine(hidden))).mT
+        return self.players.pool(self.head(hidden + self.refine(hidden))).transpose(1, 2)
 
 
-def _keep(maps: dict[str, Tensor], name: str, _module: nn.Module, _inputs: object, out: object) -> None:
-    """Forward hook; a partial of it, unlike a closure, is copied together with the maps it fills."""
-    if isinstance(out, Tensor) and out.ndim == MAP_DIMENSIONS:
-        maps.pop(name, None)  # a module that is used again counts as of its last use
-        maps[name] = out
+class _Running(threading.local):
+    """The call of `FeatureTaps` that runs in a thread.
+
+    Attributes:
+        maps: what its hooks fill, a local variable of that call; None while there is none.
+    """
+
+    maps: dict[nn.Module, Tensor] | None = None
+
+
+_running = _Running()
+
+
+def _keep(module: nn.Module, _inputs: object, out: object) -> None:
+    """Forward hook: hand a feature map to the call that runs in this thread."""
+    maps = _running.maps
+    if maps is not None and isinstance(out, Tensor) and out.ndim == MAP_DIMENSIONS:
+        maps.pop(module, None)  # a module that is used again counts as of its last use
+        maps[module] = out
 
 
 def _shrunk(size: tuple[int, int], image: tuple[int, int]) -> bool:

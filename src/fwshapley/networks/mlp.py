@@ -100,17 +100,17 @@ class Rescale(nn.Module):
         targets: what to take mean and deviation from; without, they are 0 and 1.
     """
 
-    centre: Tensor
+    center: Tensor
     spread: Tensor
 
     def __init__(self, outputs: int, targets: Float[Tensor, "rows outputs"] | None = None) -> None:
         super().__init__()
-        self.register_buffer("centre", torch.zeros(outputs) if targets is None else targets.mean(0))
+        self.register_buffer("center", torch.zeros(outputs) if targets is None else targets.mean(0))
         self.register_buffer("spread", torch.ones(outputs) if targets is None else spread_of(targets))
 
     def forward(self, out: Float[Tensor, "batch outputs"]) -> Float[Tensor, "batch outputs"]:
         """Outputs in those units."""
-        return self.centre + self.spread * out
+        return self.center + self.spread * out
 
 
 def spread_of(targets: Float[Tensor, "rows outputs"]) -> Float[Tensor, " outputs"]:

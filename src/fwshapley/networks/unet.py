@@ -49,7 +49,7 @@ class UNet(nn.Module):
             skips.append(hidden)
         for block, skip in zip(self.up, skips[-2::-1], strict=False):
             hidden = block(torch.cat([functional.interpolate(hidden, skip.shape[-2:]), skip], 1))
-        return self.players.pool(self.head(hidden)).mT
+        return self.players.pool(self.head(hidden)).transpose(1, 2)
 
 
 def _two_convolutions(before: int, after: int) -> nn.Sequential:

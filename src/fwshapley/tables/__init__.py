@@ -1,5 +1,1 @@
-"""Tables as people have them, turned into the numbers that a valuation needs, with a word on all that was done."""
-
-from fwshapley.tables.table import Table, read_table
-
-__all__ = ["Table", "read_table"]
+"""Tables: reading files, what each column holds, and columns as numbers for models and for nearest neighbors."""

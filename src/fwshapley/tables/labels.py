@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fwshapley.tables.wording import counted, listed, shortened
+from fwshapley._internal.wording import counted, listed, shortened
 
 MOST_FRACTIONS = 20
 """Different labels that may be fractions, such as half stars; more of them are measurements."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import lzma
+import struct
 import warnings
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -16,15 +19,24 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
-from fwshapley.checks import closest
-from fwshapley.tables.wording import counted, listed
+from fwshapley._internal.checks import closest
+from fwshapley._internal.wording import counted, listed
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 ARRAYS = (("x", "y"), ("X", "y"), ("features", "labels"))
 """Names of features and labels in an .npz file."""
 
-FOREIGN = {".xlsx", ".xls", ".ods", ".parquet", ".feather", ".json", ".jsonl", ".pkl", ".npy", ".h5", ".sav", ".dta"}
+COMPRESSED = {".gz", ".bz2", ".xz", ".zip"}
+"""Endings behind .csv of files that are read as they are."""
+
+FOREIGN = {
+    *(".xlsx", ".xls", ".ods", ".parquet", ".feather", ".json", ".jsonl", ".h5", ".hdf5", ".sav", ".dta", ".db"),
+    *(".npy", ".pkl", ".pickle", ".joblib", ".pt", ".pth", ".pt2", ".onnx", ".safetensors", ".ckpt", ".bin"),
+    *(".py", ".ipynb", ".html", ".pdf", ".doc", ".docx", ".gif", ".tif", ".tiff"),
+    *(".tar", ".tgz", ".zst", ".7z", ".rar"),
+}
+"""Endings of files that are no tables, or cannot be read here."""
 
 NO_LABEL = ["", "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "?"]
 """What stands for a missing label; "None", which pandas counts among them, often is a class."""
@@ -33,10 +45,20 @@ MISSING = [*NO_LABEL, "None", "#N/A N/A", "-NaN", "-nan", "1.#IND", "-1.#IND", "
 
 DECIMAL_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?|[+-]?\d+"
 
+WIDE = ("utf-16", "utf-32")
+LOOKED_AT = 2**20
+"""Bytes at the start of a file that are looked at for what no text holds."""
+
+ENCRYPTED = 1
+"""Flag of a file in a .zip file."""
+
 FIRST_ROW = 2
 """Row of a spreadsheet below its header."""
 
 MOST_COLUMNS_LISTED = 12
+
+DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError)
+"""What is raised on compressed files that are cut off, changed, or compressed in another way than their name says."""
 
 
 class Sheet(NamedTuple):
@@ -96,10 +118,37 @@ def _check_file(path: Path) -> None:
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give a .csv or .npz file")
+    if not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device, and tables are read more than once: save it to a file first")
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty")
-    if path.suffix.lower() in FOREIGN:
-        raise ValueError(f"{path} cannot be read: tables come as .csv or .npz files, so save it as one of these first")
+    if is_foreign(path):
+        raise ValueError(
+            f"{path} cannot be read: tables come as .csv files, perhaps compressed ({', '.join(sorted(COMPRESSED))}), "
+            "or as .npz files, so save it as one of these first"
+        )
+    if path.suffix.lower() == ".zip":
+        _check_zip(path)
+
+
+def is_foreign(path: Path) -> bool:
+    """Return whether the name of a file says that it is no table, or in a format that is not read."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    compressed = suffixes[-1:] and suffixes[-1] in COMPRESSED
+    return any(suffix in FOREIGN for suffix in (suffixes if compressed else suffixes[-1:]))
+
+
+def _check_zip(path: Path) -> None:
+    """Raise unless a .zip file holds one file that can be read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            held = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is damaged or cut off ({error}): get it again, whole") from error
+    if len(held) != 1 or held[0].is_dir():
+        raise ValueError(f"{path} must hold one .csv file, it holds {listed(each.filename for each in held) or 'none'}")
+    if held[0].flag_bits & ENCRYPTED:
+        raise ValueError(f"{path} is encrypted: unpack it first")
 
 
 @contextmanager
@@ -118,6 +167,10 @@ def _failures_explained(path: Path, encoding: str) -> Iterator[None]:
     except ParserError as error:
         reason = " ".join(str(error).removeprefix("Error tokenizing data. C error: ").split())
         raise ValueError(f"{path} is malformed: {reason}") from error
+    except DAMAGED as error:
+        if path.suffix.lower() not in COMPRESSED:
+            raise
+        raise ValueError(f"{path} is damaged or cut off ({error}): get it again, whole") from error
 
 
 def read_texts(path: Path, encoding: str = "utf-8") -> pd.DataFrame:
@@ -183,8 +236,19 @@ def _tidy(path: Path, frame: pd.DataFrame, separator: str, as_text: Collection[s
     return frame, notes
 
 
+def _check_text(path: Path, encoding: str) -> None:
+    """Raise on NUL bytes at the start of a file, which pandas would read past; wide encodings have them."""
+    if path.suffix.lower() in COMPRESSED or encoding.startswith(WIDE):
+        return
+    with path.open("rb") as file:
+        start = file.read(LOOKED_AT)
+    if b"\0" in start and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ValueError(f"{path} holds NUL bytes: it is damaged, no text, or needs --encoding utf-16")
+
+
 def _read_header(path: Path, encoding: str) -> tuple[str, list[str]]:
     """Return the separator, which is the one that finds most names in the header, and those names."""
+    _check_text(path, encoding)
     headers = {
         separator: pd.read_csv(
             path,
@@ -235,9 +299,9 @@ def _read_arrays(path: Path, label: str | None) -> Sheet:
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of an .npz file; nothing in it is run."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
-    except (zipfile.BadZipFile, EOFError, ValueError, AttributeError) as error:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, AttributeError, RuntimeError) as error:
         raise ValueError(f"{path} is damaged, or not an .npz file of plain arrays") from error
 
 
@@ -275,9 +339,10 @@ def _is_number(text: str) -> bool:
 def _check_encoding(encoding: str) -> str:
     try:
         name = codecs.lookup(encoding).name
-    except LookupError as error:
+        "".encode(encoding)  # there are codecs that are none of text, such as hex
+    except (LookupError, ValueError) as error:
         raise ValueError(
-            f"there is no encoding {encoding!r}; common ones are utf-8, cp1252, latin-1, utf-16"
+            f"there is no text encoding {encoding!r}; common ones are utf-8, cp1252, latin-1, utf-16"
         ) from error
     return "utf-8-sig" if name == "utf-8" else name  # Excel puts a mark before UTF-8
 

@@ -1,13 +1,13 @@
 """What training points are worth, and whose labels are wrong."""
 
-from fwshapley.valuation.curves import Curve, addition_curve, removal_curve
-from fwshapley.valuation.detection import Detection, detection_curve, measure_detection
-from fwshapley.valuation.features import CrossFit, cross_fit
+from fwshapley.valuation.evaluation.curves import Curve, addition_curve, removal_curve
+from fwshapley.valuation.evaluation.detection import Detection, detection_curve, measure_detection
+from fwshapley.valuation.evaluation.label_noise import Flipped, flip_labels
+from fwshapley.valuation.image_features import CrossFit, cross_fit
+from fwshapley.valuation.knn.valuator import KNNValuator, value_neighbors
 from fwshapley.valuation.learned import AmortizedValuator, Likeness
-from fwshapley.valuation.neighbours import KNNValuator, value_neighbours
-from fwshapley.valuation.noise import Flipped, flip_labels
 from fwshapley.valuation.result import Valuation
-from fwshapley.valuation.retraining import RetrainingValuator
+from fwshapley.valuation.retraining.valuator import RetrainingValuator
 
 __all__ = [
     "AmortizedValuator",
@@ -25,5 +25,5 @@ __all__ = [
     "flip_labels",
     "measure_detection",
     "removal_curve",
-    "value_neighbours",
+    "value_neighbors",
 ]

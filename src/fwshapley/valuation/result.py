@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Float64, Int, Int64
 from torch import Tensor
 
 from fwshapley import plots
-from fwshapley.checks import check_whole
-from fwshapley.storage import load_bundle, save_bundle
-from fwshapley.weights import Semivalue
+from fwshapley._internal.bundle import load_bundle, save_bundle
+from fwshapley._internal.checks import check_whole
+from fwshapley.semivalues import Semivalue
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +41,9 @@ class Valuation:
         classes: names of the classes.
         references: number of reference points that each value is a mean over.
         error_bound: most that a value may be off because of a tolerance.
-        provenance: how the values came about.
+        provenance: how the values came about; `points` is a digest of the points and their labels.
+        reference_keys: a digest of each reference point and its label, by which `merge` finds those that it has seen;
+            None where valuations cannot be merged.
     """
 
     values: Float64[Tensor, "*weights n"]
@@ -52,6 +54,7 @@ class Valuation:
     references: int
     error_bound: float
     provenance: Mapping[str, Any]
+    reference_keys: Int64[Tensor, " references"] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -68,6 +71,12 @@ class Valuation:
             return self
         row = self.weights.index(weights)
         return replace(self, values=self.values[row], stderr=self.stderr[row], weights=weights)
+
+    def stacked(self) -> Valuation:
+        """Return the valuation under one weighting as that of a list of one."""
+        if isinstance(self.weights, list):
+            return self
+        return replace(self, values=self.values[None], stderr=self.stderr[None], weights=[self.weights])
 
     def suspects(self, k: int | None = None) -> Int[Tensor, " k"]:
         """Indices of the k points of lowest value, from the lowest on; by default those of negative value, if any."""
@@ -107,6 +116,7 @@ class Valuation:
             "provenance": dict(self.provenance),
         }
         tensors = {"values": self.values, "stderr": self.stderr, "labels": self.labels}
+        tensors |= {} if self.reference_keys is None else {"reference_keys": self.reference_keys}
         save_bundle(Path(path), "valuation", facts, tensors)
 
     @classmethod
@@ -124,35 +134,47 @@ class Valuation:
         )
 
     @classmethod
-    def merge(cls, parts: Sequence[Valuation]) -> Valuation:
-        """Return the valuation over all reference points, from valuations of the same points over some each."""
-        if not parts:
-            raise ValueError("there is nothing to merge")
-        if parts[0].provenance.get("reference") == OTHER_POINTS:
-            raise ValueError("points valued by each other are valued all at once: there is nothing to be merged")
-        first, references = parts[0], 0
+    def merge(cls, parts: Iterable[Valuation], *, allow_repeats: bool = False) -> Valuation:
+        """Return the valuation over all reference points, from valuations of the same points over some each.
+
+        Parts may be merged ones. Missing parts cannot be detected: compare `references` with the number you expect.
+
+        Args:
+            parts: valuations of the same points by nearest neighbors, under the same settings, each over some of the
+                reference points.
+            allow_repeats: whether a reference point may be in several parts, where it counts several times. Set it if
+                different rows of the reference have equal features and labels.
+
+        Example:
+            >>> halves = slice(500), slice(500, None)
+            >>> parts = [value_neighbors(x, y, x_valid[rows], y_valid[rows]) for rows in halves]
+            >>> Valuation.merge(parts).suspects(20)
+        """
+        if not isinstance(parts, Iterable):
+            raise TypeError(f"parts must be a list of valuations, got {type(parts).__name__}")
+        parts = list(parts)
+        keys = _check_parts(parts, allow_repeats=allow_repeats)
+        first = parts[0]
         sums, squares = torch.zeros_like(first.values), torch.zeros_like(first.values)
         for part in parts:
-            same = part.weights == first.weights and part.classes == first.classes
-            same = same and torch.equal(part.labels, first.labels)
-            if not same or part.provenance != first.provenance:
-                raise ValueError(f"valuations of different points or kinds cannot be merged: {first} and {part}")
             spread = part.stderr.nan_to_num().square() * part.references * (part.references - 1)
             sums = sums + part.values * part.references
             squares = squares + spread + part.values.square() * part.references
-            references += part.references
         return from_sums(
             sums,
             squares,
-            references=references,
+            references=sum(part.references for part in parts),
             weights=first.weights,
             labels=first.labels,
             classes=first.classes,
             error_bound=max(part.error_bound for part in parts),
             provenance=first.provenance,
+            reference_keys=keys,
         )
 
     def _one(self) -> Valuation:
+        if isinstance(self.weights, list) and len(self.weights) == 1:
+            return self.of(self.weights[0])
         if isinstance(self.weights, list):
             raise ValueError(  # noqa: TRY004 - its type is right, the question is not
                 f"there are several weightings: choose one, as in valuation.of({self.weights[0]!r})"
@@ -178,3 +200,60 @@ def from_sums(
     variance = (squares.reshape(shape) / references - mean.square()).clamp(min=0)
     stderr = (variance / (references - 1)).sqrt() if references > 1 else torch.full_like(mean, torch.nan)
     return Valuation(mean, stderr, weights, references=references, **rest)
+
+
+def _check_parts(parts: list[Valuation], *, allow_repeats: bool) -> Int64[Tensor, " references"]:
+    """Return the keys of all reference points, or raise an error that says which parts do not go together, and why."""
+    if not parts:
+        raise ValueError("there is nothing to merge")
+    for number, part in enumerate(parts):
+        if not isinstance(part, Valuation):
+            raise TypeError(f"parts must be valuations, but part {number} is a {type(part).__name__}")
+        differing = _differences(parts[0], part)
+        if differing:
+            raise ValueError(
+                f"valuations of different points or kinds cannot be merged: {', '.join(differing)} of part {number} "
+                f"({part}) and part 0 ({parts[0]}) differ"
+            )
+    keys = [_mergeable_keys(part) for part in parts]
+    if not allow_repeats:
+        _check_repeats(keys)
+    return torch.cat(keys)
+
+
+def _differences(one: Valuation, other: Valuation) -> list[str]:
+    """Names of what must be the same in two parts and is not."""
+    names = [name for name in ("weights", "classes") if getattr(one, name) != getattr(other, name)]
+    if not torch.equal(one.labels, other.labels):
+        names.append("labels")
+    facts = one.provenance.keys() | other.provenance.keys()
+    return names + sorted(fact for fact in facts if one.provenance.get(fact) != other.provenance.get(fact))
+
+
+def _mergeable_keys(part: Valuation) -> Int64[Tensor, " references"]:
+    if part.provenance.get("reference") == OTHER_POINTS:
+        raise ValueError("valuations without a separate reference cannot be merged: value all points in one call")
+    if part.reference_keys is None:
+        raise ValueError(
+            f"valuations by {part.provenance.get('method', 'hand')} cannot be merged: their values are not means over "
+            "reference points that are known; those by nearest neighbors are"
+        )
+    return part.reference_keys
+
+
+def _check_repeats(keys: list[Tensor]) -> None:
+    """Raise an error if a reference point is in more than one part."""
+    seen: dict[int, tuple[int, int]] = {}
+    repeated: list[tuple[int, int, int, int]] = []
+    for part, own in enumerate(keys):
+        for row, key in enumerate(own.tolist()):
+            first, where = seen.setdefault(key, (part, row))
+            if first != part:
+                repeated.append((first, where, part, row))
+    if repeated:
+        one, row, other, again = repeated[0]
+        raise ValueError(
+            f"{len(repeated)} reference points are in more than one part: the first is number {row} of part {one} and "
+            f"number {again} of part {other}. Merge each part once, and parts that do not overlap; if different rows "
+            "of the reference are equal, pass allow_repeats=True"
+        )

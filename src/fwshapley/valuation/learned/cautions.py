@@ -7,14 +7,14 @@ import warnings
 
 import numpy as np
 
-from fwshapley.valuation.inputs import MOST_NAMED
-from fwshapley.valuation.setting import Setting
+from fwshapley.valuation.knn.problem import Setting
+from fwshapley.valuation.validation import MOST_NAMED
 
 LEAST_RESEMBLANCE = 0.3
 """Correlation of scores below which simpler models are no good first guess."""
 
 
-def warn_of_what_cannot_be_learnt(setting: Setting) -> None:
+def warn_of_what_cannot_be_learned(setting: Setting) -> None:
     """Warn of reference points without a class, and of points that are all alike.
 
     The exact engine takes both, for values are well defined there, and parts of a reference may be merged. Who has a
@@ -26,11 +26,11 @@ def warn_of_what_cannot_be_learnt(setting: Setting) -> None:
             f"no reference point is of class {', '.join(map(str, lacking[:MOST_NAMED]))}"
             f"{' ...' * (len(lacking) > MOST_NAMED)}: points with these labels can do nothing but harm, and look wrong "
             "whether they are or not; add reference points of every class",
-            stacklevel=3,
+            stacklevel=4,
         )
     points = setting.places.factor[:, :-2]
     if (points == points[0]).all():
-        warnings.warn("all points of x are the same: nothing but their labels tells them apart", stacklevel=3)
+        warnings.warn("all points of x are the same: nothing but their labels tells them apart", stacklevel=4)
 
 
 def warn_of_a_poor_guess(resemblance: float, fits: int) -> None:
@@ -41,5 +41,5 @@ def warn_of_a_poor_guess(resemblance: float, fits: int) -> None:
             f"(correlation {resemblance:.2f}, size taken away): values are mostly those of simpler models. They may "
             "well find wrong labels; for what points are worth to this model use RetrainingValuator(model, "
             "method='least squares')",
-            stacklevel=5,
+            stacklevel=6,
         )

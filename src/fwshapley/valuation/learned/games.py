@@ -9,11 +9,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from fwshapley.games.neighbours import Ties, Utility, worth_of_votes
+from fwshapley.games.knn import Ties, Utility, worth_of_votes
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourGames:
+class NeighborGames:
     """Games of the same players, one for each reference point; a coalition's worth is the mean over them.
 
     Attributes:

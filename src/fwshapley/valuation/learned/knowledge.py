@@ -1,4 +1,4 @@
-"""What is known of a network that values points: what it was taught, and how well it learnt."""
+"""What is known of a network that values points: what it was taught, and how well it learned."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor
 
-from fwshapley.valuation.distances import Metric
-from fwshapley.valuation.learned.grid import mixtures
+from fwshapley.semivalues import Semivalue
+from fwshapley.valuation.knn.distances import Metric
+from fwshapley.valuation.learned.quadrature import mixtures
 from fwshapley.valuation.result import Valuation
-from fwshapley.weights import Semivalue
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 from torch.nn import functional
 
-from fwshapley.sampling import draw_trusted_sizes
-from fwshapley.weights import Semivalue
+from fwshapley.coalitions import draw_trusted_sizes
+from fwshapley.semivalues import Semivalue
 
 MOST_COLUMNS = 64
 """Beyond, the leading principal components stand for the features."""

@@ -3,8 +3,8 @@
     v(S) = f(|S|) + sum_k c_k u_k(S) + sum_i (1[i in S] - |S|/n) psi_i + noise
 
 The u are games of simpler models, whose worth costs next to nothing and whose semivalues are known, so that a point's
-value is sum_k c_k phi_i(u_k) + psi_i + level. What they leave is learnt by least squares on coalitions drawn by the
-size law, which has the semivalue as its minimiser (docs/math.md, section 2), with a Gaussian process over points as its
+value is sum_k c_k phi_i(u_k) + psi_i + level. What they leave is learned by least squares on coalitions drawn by the
+size law, which has the semivalue as its minimizer (docs/math.md, section 2), with a Gaussian process over points as its
 prior: one value per label, nearby points of a label are alike, at two ranges, and each point has its own. f, what
 coalitions of a size score on average, is smooth in logit (|S|/n); its semivalue is one number, the level. Each c is
 expected to be such that all games together gain what everyone gains in v, each in proportion to what it gains, give or
@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float64, Int64
 from scipy.optimize import minimize
 from torch import Tensor
 
-from fwshapley.weights import Semivalue
+from fwshapley.semivalues import Semivalue
 
 RANGES = (0.5, 1.0)
 """Of likeness, in units of the median distance between points."""
@@ -56,7 +56,7 @@ EDGE = 0.5
 JITTER = 1e-8
 
 
-class Labelled(NamedTuple):
+class Labeled(NamedTuple):
     """Points as the process knows them: features, label, and values in the simpler games."""
 
     x: Float64[Tensor, "n columns"]
@@ -90,7 +90,7 @@ class Process:
             left once the simpler games are taken away.
     """
 
-    def __init__(self, points: Labelled, scores: Scores, *, seed: int = 0) -> None:
+    def __init__(self, points: Labeled, scores: Scores, *, seed: int = 0) -> None:
         self.points, self.scores, self.n = points, scores, len(points.labels)
         gained, gained_simply = (each[1] - each[0] for each in (scores.worth, scores.simple))
         useful = gained_simply.clamp(min=0)  # a game that hardly gains says little, and must not be blown up
@@ -115,7 +115,7 @@ class Process:
         self._cholesky = torch.linalg.cholesky(covariance)
         self._dual = torch.cholesky_solve(self._left(scores)[:, None], self._cholesky)[:, 0]
 
-    def values(self, weights: Semivalue, others: Labelled | None = None) -> Float64[Tensor, " others"]:
+    def values(self, weights: Semivalue, others: Labeled | None = None) -> Float64[Tensor, " others"]:
         """Values of the players, or of other points beside them."""
         points = self.points if others is None else others
         found = self.unit * (self._covariance(points) @ self._dual)
@@ -164,7 +164,7 @@ class Process:
         Noise is alike for all sizes: were it not, least squares would weigh sizes by another law than that they were
         drawn by, and find another semivalue.
         """
-        design, sizes, simple = _centred(scores.coalitions), scores.coalitions.sum(1), scores.simple / self.scale
+        design, sizes, simple = _centered(scores.coalitions), scores.coalitions.sum(1), scores.simple / self.scale
         for each in self._parts(self.points):
             yield design @ each @ design.T
         yield from _trend(sizes, sizes, self.n)
@@ -172,7 +172,7 @@ class Process:
         for game in simple.T:
             yield torch.outer(game, game)
 
-    def _parts(self, others: Labelled) -> list[Float64[Tensor, "others n"]]:
+    def _parts(self, others: Labeled) -> list[Float64[Tensor, "others n"]]:
         """Covariance of psi of other points with psi of the players, by part."""
         same = (others.labels[:, None] == self.points.labels).double()
         squares = torch.cdist(others.x, self.points.x).square()
@@ -180,15 +180,15 @@ class Process:
         own = torch.eye(self.n, dtype=torch.float64) if others is self.points else torch.zeros_like(same)
         return [each / self.n for each in (same, *(same * each for each in near), own)]
 
-    def _likeness(self, others: Labelled) -> Float64[Tensor, "others n"]:
+    def _likeness(self, others: Labeled) -> Float64[Tensor, "others n"]:
         """Covariance of psi of other points with psi of the players."""
         return torch.einsum("p,pij->ij", self.variances[OWN_PARTS], torch.stack(self._parts(others)))
 
-    def _covariance(self, others: Labelled) -> Float64[Tensor, "others scores"]:
+    def _covariance(self, others: Labeled) -> Float64[Tensor, "others scores"]:
         """Covariance of the values of points with the scores, in units of these; psi is around the players' mean."""
         likeness = self._players if others is self.points else self._likeness(others)
         simple = (others.simple * (self.variances[GAME_PARTS] / self.scale**2)) @ self.scores.simple.T
-        return simple + (likeness - self._players.mean(0)) @ _centred(self.scores.coalitions).T
+        return simple + (likeness - self._players.mean(0)) @ _centered(self.scores.coalitions).T
 
     def _level(self, weights: Semivalue) -> float:
         """Semivalue of f, in which all players are alike."""
@@ -202,7 +202,7 @@ def _spread(numbers: Float64[Tensor, " numbers"]) -> float:
     return float(numbers.std()) or 1.0
 
 
-def _centred(coalitions: Bool[Tensor, "scores n"]) -> Float64[Tensor, "scores n"]:
+def _centered(coalitions: Bool[Tensor, "scores n"]) -> Float64[Tensor, "scores n"]:
     members = coalitions.double()
     return members - members.mean(1, keepdim=True)
 

@@ -1,4 +1,4 @@
-"""Games of simpler models, that the fits of any model are held against: nearest neighbours, and ridge regression."""
+"""Games of simpler models, that the fits of any model are held against: nearest neighbors, and ridge regression."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from fwshapley.progress import ProgressBar
-from fwshapley.valuation.learned.games import NeighbourGames
+from fwshapley._internal.progress import ProgressBar
+from fwshapley.semivalues import Semivalue
+from fwshapley.valuation.knn.problem import Setting
+from fwshapley.valuation.knn.valuator import value_every_label
+from fwshapley.valuation.learned.games import NeighborGames
 from fwshapley.valuation.learned.linear import LinearGame, ridge_rows
-from fwshapley.valuation.neighbours import value_every_label
-from fwshapley.valuation.setting import Setting
-from fwshapley.weights import Semivalue
 
 STRENGTHS = (0.5, 2.0)
 """Of ridge regression."""
@@ -36,17 +36,17 @@ class SimplerGames:
 
     Attributes:
         values: of each point under every label, by game.
-        stderr: their standard errors, 0 of nearest neighbours.
+        stderr: their standard errors, 0 of nearest neighbors.
     """
 
     def __init__(
         self, setting: Setting, weights: Semivalue, *, seed: int, device: str, n_jobs: int | None, progress: bool
     ) -> None:
-        self._neighbours = [
-            setting._replace(weights=(weights,), utility="normalised", k=k) for k in sorted({1, setting.k})
+        self._neighbors = [
+            setting._replace(weights=(weights,), utility="normalized", k=k) for k in sorted({1, setting.k})
         ]
         near = torch.cat(
-            [value_every_label(each, device=device, n_jobs=n_jobs, progress=False) for each in self._neighbours], 2
+            [value_every_label(each, device=device, n_jobs=n_jobs, progress=False) for each in self._neighbors], 2
         )
         self._linear = _linear_games(setting, device)
         draws = min(max(LOOKS // (near[..., 0].numel() * len(setting.other_labels)), FEWEST_DRAWS), MOST_DRAWS)
@@ -62,7 +62,7 @@ class SimplerGames:
 
     def worth(self, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, "coalitions games"]:
         """Worth of coalitions in each game."""
-        near = [_worth_to_neighbours(each, coalitions) for each in self._neighbours]
+        near = [_worth_to_neighbors(each, coalitions) for each in self._neighbors]
         linear = [game(coalitions.to(game.x.device)).cpu() for game in self._linear]
         return torch.stack([*near, *linear], 1)
 
@@ -93,12 +93,12 @@ def steady(
     return line + kept * beside * seen, (kept.clamp(min=doubt) * torch.where(seen, chance, spread)).sqrt()
 
 
-def _worth_to_neighbours(setting: Setting, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, " coalitions"]:
+def _worth_to_neighbors(setting: Setting, coalitions: Bool[Tensor, "coalitions n"]) -> Float64[Tensor, " coalitions"]:
     references, x = (torch.from_numpy(each) for each in (setting.places.references, setting.places.factor[:, :-2]))
     labels, label = torch.from_numpy(setting.labels), torch.from_numpy(setting.other_labels)
     found = torch.zeros(len(coalitions), dtype=torch.float64)
     for rows in torch.arange(len(label)).split(REFERENCES_AT_ONCE):
         order = torch.cdist(references[rows], x).argsort(dim=1, stable=True)
-        games = NeighbourGames(order, labels, label[rows], len(setting.classes), setting.k, setting.utility)
+        games = NeighborGames(order, labels, label[rows], len(setting.classes), setting.k, setting.utility)
         found += torch.cat([games(some) for some in coalitions.split(COALITIONS_AT_ONCE)]) * len(rows) / len(label)
     return found

@@ -1,4 +1,4 @@
-"""Who teaches a network: the exact engine, for nearest neighbours; a process of the scores of fits, for any model."""
+"""Who teaches a network: the exact engine, for nearest neighbors; a process of the scores of fits, for any model."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from fwshapley._internal.progress import ProgressBar
+from fwshapley.coalitions import draw_by_law
 from fwshapley.games.game import Game
-from fwshapley.progress import ProgressBar
-from fwshapley.sampling import draw_by_law
-from fwshapley.valuation.learned.process import Labelled, Process, Scores
+from fwshapley.semivalues import Semivalue
+from fwshapley.valuation.knn.problem import Setting
+from fwshapley.valuation.knn.valuator import value_every_label
+from fwshapley.valuation.learned.process import Labeled, Process, Scores
 from fwshapley.valuation.learned.simpler import SimplerGames
-from fwshapley.valuation.neighbours import value_every_label
-from fwshapley.valuation.replay import ReplayedGame
-from fwshapley.valuation.setting import Setting
-from fwshapley.valuation.work import Sitting, State
-from fwshapley.weights import Semivalue
+from fwshapley.valuation.retraining.checkpoint import Sitting, State
+from fwshapley.valuation.retraining.least_squares import ReplayedGame
 
 AT_ONCE = 16
 """Fits between two looks at the progress bar."""
@@ -44,7 +44,7 @@ class Taught(NamedTuple):
     resemblance: float | None = None
 
 
-def teach_neighbours(setting: Setting, *, device: str, n_jobs: int | None, progress: bool) -> Taught:
+def teach_neighbors(setting: Setting, *, device: str, n_jobs: int | None, progress: bool) -> Taught:
     """Exact values under the weightings of a setting, its nodes, and every label."""
     return Taught(value_every_label(setting, device=device, n_jobs=n_jobs, progress=progress))
 
@@ -63,7 +63,7 @@ def teach_by_fits(
     device: str,
     progress: bool,
 ) -> Taught:
-    """Values that the scores of some coalitions suggest, with nearest neighbours and linear models as simpler games."""
+    """Values that the scores of some coalitions suggest, with nearest neighbors and linear models as simpler games."""
     if max(fits, len(setting.labels)) > MOST_IN_PROCESS:
         raise ValueError(
             f"{len(setting.labels)} points and {fits} fits are too many to learn from together (limit "
@@ -85,9 +85,9 @@ def teach_by_fits(
     simpler = SimplerGames(setting, weights, seed=seed, device=device, n_jobs=n_jobs, progress=progress)
     scores = Scores(coalitions, torch.cat(worth), simpler.worth(coalitions))
     own = (torch.arange(len(x)), labels)
-    process = Process(Labelled(x, labels, simpler.values[own]), scores, seed=seed)
+    process = Process(Labeled(x, labels, simpler.values[own]), scores, seed=seed)
     every = [
-        process.values(weights, Labelled(x, torch.full_like(labels, each), simpler.values[:, each]))
+        process.values(weights, Labeled(x, torch.full_like(labels, each), simpler.values[:, each]))
         for each in range(len(setting.classes))
     ]
     stderr = process.stderr(simpler.stderr[own])

@@ -1,0 +1,231 @@
+"""Pictures in files, as arrays of bytes."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fwshapley._internal.progress import ProgressBar
+from fwshapley._internal.wording import counted, listed_whole
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
+MOST_NAMED = 10
+DEEP = 256
+"""Gray levels of 16 bits for each of 8."""
+
+MOST_UNREADABLE = 0.5
+"""Share of pictures that may be skipped because they cannot be read; with more, something else is wrong."""
+
+MOST_PIXELS = 2**26
+"""Pixels of a picture that may be asked for by --size."""
+
+BYTES_PER_PIXEL = 5
+"""And channel: a byte as it is read, and four as the number that a model gets."""
+
+DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, OverflowError, struct.error, zlib.error)
+"""What Pillow raises on damaged files."""
+
+Color = Literal["gray", "rgb"]
+MODES = {"gray": "L", "rgb": "RGB"}
+GRAY_MODES = {"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F"}
+
+
+class UnreadableError(ValueError):
+    """A file is no picture, or a damaged one."""
+
+
+class Size(NamedTuple):
+    """Height and width in pixels."""
+
+    height: int
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.height} x {self.width}"
+
+
+def parse_size(text: str) -> Size:
+    """Return the size that HEIGHTxWIDTH says; one number is both."""
+    numbers = text.lower().split("x")
+    if len(numbers) > 2 or not all(each.isdecimal() and int(each) for each in numbers):  # noqa: PLR2004 - two sides
+        raise ValueError(f"--size {text} is no size: give HEIGHTxWIDTH, such as 32x32")
+    size = Size(int(numbers[0]), int(numbers[-1]))
+    if size.height * size.width > MOST_PIXELS:
+        raise ValueError(f"--size {text} is too large: at most {MOST_PIXELS:,} pixels a picture, as 8192x8192 has")
+    return size
+
+
+class Look(NamedTuple):
+    """What pictures are like, from a look at their first bytes.
+
+    Attributes:
+        sizes: all that there are.
+        grays: how many are gray.
+        color: that all can be in without a loss.
+    """
+
+    sizes: frozenset[Size]
+    grays: int
+    color: Color
+
+
+def find_images(path: Path) -> list[Path]:
+    """Return all pictures in a folder and below it, in order; or the one picture that it is."""
+    if path.is_file():
+        return [path]
+    found = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
+    if not found:
+        raise ValueError(f"{path} holds no pictures ({', '.join(sorted(SUFFIXES))})")
+    return found
+
+
+class Images(NamedTuple):
+    """Pictures that were read.
+
+    Attributes:
+        pixels: (images, channels, height, width) bytes.
+        size: of all of them.
+        color: of all of them.
+        files: where they come from.
+        skipped: files that cannot be read.
+    """
+
+    pixels: NDArray[np.uint8]
+    size: Size
+    color: Color
+    files: tuple[Path, ...]
+    skipped: tuple[Path, ...]
+
+
+def look_at(paths: Sequence[Path]) -> Look:
+    """Return what pictures are like, without reading their pixels; those that cannot be opened do not count."""
+    sizes: set[Size] = set()
+    grays = 0
+    bad: list[Path] = []
+    for path in paths:
+        try:
+            with _open(path) as picture:
+                sizes.add(Size(picture.height, picture.width))
+                grays += picture.mode in GRAY_MODES
+        except UnreadableError as error:
+            bad.append(path)
+            if len(bad) == len(paths):
+                raise UnreadableError(_about_unreadable(bad, len(paths), error)) from error
+    return Look(frozenset(sizes), grays, "gray" if grays == len(paths) - len(bad) else "rgb")
+
+
+def read_images(paths: Sequence[Path], size: Size | None, color: Color | None) -> Images:
+    """Return pictures as arrays; those that cannot be read are skipped, unless they are the most.
+
+    Args:
+        paths: of the files.
+        size: to resize to; None if all are of one size already.
+        color: to convert to; None is gray if all are, else rgb.
+    """
+    color = color or look_at(paths).color
+    if size is not None:
+        _check_memory(len(paths), size, color)
+    pictures: dict[Path, NDArray[np.uint8]] = {}
+    bad: dict[Path, UnreadableError] = {}
+    with ProgressBar("reading pictures", len(paths)) as bar:
+        for path in paths:
+            try:
+                pictures[path] = _read(path, size, color)
+            except UnreadableError as error:
+                bad[path] = error
+            else:
+                _check_size(path, pictures)
+            bar.advance(1)
+    if len(bad) > MOST_UNREADABLE * len(paths) or not pictures:
+        first = next(iter(bad.values()))
+        raise UnreadableError(_about_unreadable(list(bad), len(paths), first)) from first
+    pixels = np.stack(list(pictures.values()))
+    return Images(pixels, Size(*pixels.shape[2:]), color, tuple(pictures), tuple(bad))
+
+
+def _check_size(path: Path, pictures: dict[Path, NDArray[np.uint8]]) -> None:
+    """Raise an error if a picture is of another size than the first one."""
+    first = next(iter(pictures))
+    this, usual = (Size(*pictures[each].shape[1:]) for each in (path, first))
+    if this != usual:
+        raise ValueError(
+            f"{path} is {this} pixels, {first} is {usual}: give one size to all by --size {usual.height}x{usual.width}"
+        )
+
+
+def _check_memory(count: int, size: Size, color: Color) -> None:
+    """Raise an error if pictures of a size are more than the memory of the machine, which would end the process."""
+    needed = count * (1 if color == "gray" else 3) * size.height * size.width * BYTES_PER_PIXEL
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not known on this system
+        return
+    if needed > there:
+        raise MemoryError(
+            f"{counted(count, 'picture')} of {size} pixels take {needed / 2**30:,.0f} GiB, and the machine has "
+            f"{there / 2**30:,.0f}: give a smaller --size, or fewer pictures"
+        )
+
+
+def about_skipped(skipped: Sequence[Path], count: int) -> str:
+    """Return how many of some pictures were skipped, and which."""
+    return f"{_counted_bad(skipped, count)} cannot be read and were skipped: {_named(skipped)}"
+
+
+def _about_unreadable(bad: Sequence[Path], count: int, error: UnreadableError) -> str:
+    if count == 1:
+        return str(error)
+    return f"{_counted_bad(bad, count)} cannot be read as pictures: {_named(bad)}; mend them or remove them"
+
+
+def _counted_bad(bad: Sequence[Path], count: int) -> str:
+    return f"{len(bad):,} of {counted(count, 'file')}"
+
+
+def _named(bad: Sequence[Path]) -> str:
+    return listed_whole((Path(*path.parts[-2:]) for path in bad), MOST_NAMED)
+
+
+def load_picture(path: Path, color: Color | None = None) -> Image:
+    """Return a picture in 8 bits, in the color asked for or its own, or say that it is damaged."""
+    from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
+
+    try:
+        with _open(path) as stored:
+            deep = stored.mode.startswith("I")
+            picture = Image.fromarray((np.asarray(stored) // DEEP).astype(np.uint8)) if deep else stored
+            return picture.convert(MODES[color or ("gray" if stored.mode in GRAY_MODES else "rgb")])
+    except DAMAGED as error:
+        raise UnreadableError(f"{path} cannot be read as a picture: {error}") from error
+
+
+def _read(path: Path, size: Size | None, color: Color) -> NDArray[np.uint8]:
+    from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
+
+    picture = load_picture(path, color)
+    if size is not None and picture.size != (size.width, size.height):
+        picture = picture.resize((size.width, size.height), Image.Resampling.BILINEAR)
+    pixels = np.asarray(picture)
+    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)  # noqa: PLR2004 - no axis for channels
+
+
+def _open(path: Path) -> Image:
+    """Open a picture without reading its pixels yet, or say what is wrong."""
+    try:
+        from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("pictures need Pillow: pip install 'fwshapley[images]'") from error
+    try:
+        return Image.open(path)
+    except (*DAMAGED, Image.DecompressionBombError) as error:
+        raise UnreadableError(f"{path} cannot be read as a picture: {error}") from error

@@ -1,0 +1,242 @@
+"""Models as the command line names them: an attribute of a module, or a file saved by torch.export."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fwshapley._internal.checks import closest
+from fwshapley._internal.wording import listed
+from fwshapley.cli.input_reading import FROM_CHANNELS_FIRST, Layout
+from fwshapley.cli.user_code import remember_folder, remember_model, remember_module, say
+from fwshapley.explanation.black_box import Ask, find_function, sum_to_one
+from fwshapley.explanation.surrogate import PREDICTIONS, as_columns
+from fwshapley.games.masked_model import KINDS, Kind, Output
+
+EXPORTED = ".pt2"
+CALL = "()"
+PICKLED = {".pt", ".pth", ".pkl", ".pickle", ".joblib", ".sav", ".bin", ".ckpt"}
+FOREIGN = {".onnx", ".h5", ".keras", ".tflite", ".safetensors", ".pb"}
+OutputChoice = Literal["auto", Output]
+
+MOST_NAMES = 12
+
+KINDS_OF_MODEL = "'package.module:attribute', 'file.py:attribute', or a .pt2 file saved by torch.export.save"
+HOW_TO_EXPORT = (
+    'torch.export.export(model.eval(), (x,), dynamic_shapes=({0: torch.export.Dim("batch")},)), where x is a batch of '
+    "two inputs or more"
+)
+
+
+def find_model(name: str, output: OutputChoice) -> Any:  # noqa: ANN401 - a torch module, a function or an estimator
+    """Return the model of a name: a torch module, a function or an estimator.
+
+    Python is run to get it: the module is imported, with the current folder (or the file's) first on the path. The
+    attribute is the model itself; with () behind it, it is called without arguments and returns the model.
+
+    Args:
+        name: package.module:attribute, file.py:attribute, either with () behind it, or a .pt2 file.
+        output: how outputs of a .pt2 file are read: logits of classes ("auto" too) or labels, or values.
+    """
+    path = Path(name)
+    if path.suffix.lower() == EXPORTED:
+        return ExportedModel(path, "classes" if output == "auto" else KINDS[output])
+    if path.suffix.lower() in PICKLED:
+        raise ValueError(
+            f"{name} may be a pickle, which runs whatever code it holds: load it in a Python file of yours, e.g. "
+            f"model.py with a line 'model = ...', and give model.py:model. Here a model is {KINDS_OF_MODEL}"
+        )
+    if path.suffix.lower() in FOREIGN:
+        raise ValueError(
+            f"{name} cannot be read: write a function that asks it for outputs, e.g. 'predict' in model.py, and give "
+            f"model.py:predict. Here a model is {KINDS_OF_MODEL}"
+        )
+    where, colon, attribute = name.rpartition(":")
+    if not colon or not where or not attribute:
+        raise ValueError(f"{name!r} names no model: give {KINDS_OF_MODEL}")
+    called = attribute.endswith(CALL)
+    module = _import(where)
+    remember_module(module)
+    found = _attribute_of(module, attribute.removesuffix(CALL), where)
+    model = _call(found, name) if called else found
+    _check_model(model, name)
+    remember_model(model)
+    return model
+
+
+def _import(where: str) -> ModuleType:
+    """Import a module by name or from a file, with its folder first on the path."""
+    is_file = where.endswith(".py") or os.sep in where
+    path = Path(where)
+    if is_file and not path.is_file():
+        raise FileNotFoundError(f"there is no file {where}")
+    folder = str(path.parent.resolve()) if is_file else str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    remember_folder(Path(folder))
+    try:
+        return _import_file(path) if is_file else importlib.import_module(where)
+    except KeyboardInterrupt:
+        raise
+    except SystemExit as error:
+        raise ValueError(
+            f"{where} ended Python as it was imported ({say(error)}): guard what a script does by if __name__ == "
+            "'__main__'"
+        ) from error
+    except BaseException as error:  # whatever the user's code may raise
+        if isinstance(error, ModuleNotFoundError) and error.name and where.startswith(error.name) and not is_file:
+            raise ModuleNotFoundError(
+                f"there is no module {error.name} in {folder} or among the packages installed"
+            ) from error
+        raise ValueError(f"{where} could not be imported: {say(error)}") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    name = path.stem if path.stem not in sys.modules else f"{path.stem} of {path.resolve()}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # or its dataclasses and pickles would not find it
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _attribute_of(module: ModuleType, attribute: str, where: str) -> Any:  # noqa: ANN401 - anything
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            names = [name for name in vars(module) if not name.startswith("_")]
+            meant = closest(attribute, names)
+            hint = f" (did you mean {meant!r}?)" if meant else ""
+            raise ValueError(f"{where} has no {attribute!r}{hint}; it has {listed(names, MOST_NAMES)}")
+        found = getattr(found, part)
+    return found
+
+
+def _call(found: Any, name: str) -> Any:  # noqa: ANN401 - anything
+    try:
+        return found()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the user's code may raise
+        raise ValueError(f"{name} failed: {say(error)}") from error
+
+
+def _check_model(found: Any, name: str) -> None:  # noqa: ANN401 - anything
+    if isinstance(found, type):
+        raise TypeError(f"{name} is a class, not a model: to call it, write '{name}()'")
+    if isinstance(found, FunctionType) and not inspect.signature(found).parameters:
+        raise TypeError(f"{name} is a function without arguments: if it returns the model, write '{name}()'")
+    if not (isinstance(found, nn.Module) or callable(found) or hasattr(found, "predict")):
+        raise TypeError(
+            f"{name} is a {type(found).__name__}: a model is a torch module, a function, or an estimator with "
+            "predict_proba or predict"
+        )
+
+
+def as_in_file(model: Any, layout: Layout) -> Any:  # noqa: ANN401 - a function or an estimator
+    """Return a model that gets images with their axes as in the file that it is asked about.
+
+    A program of torch.export gets channels first, as a torch module does.
+    """
+    if layout == "NCHW" or isinstance(model, ExportedModel):
+        return model
+    asked = find_function(model)
+
+    def ask(images: NDArray[Any]) -> Any:  # noqa: ANN401 - whatever the model returns
+        return asked.ask(FROM_CHANNELS_FIRST[layout](images))
+
+    return ReorderedClassifier(ask, getattr(model, "classes_", None)) if asked.probabilities else ask
+
+
+class ReorderedClassifier:
+    """An estimator with predict_proba that gets images in another order of axes.
+
+    Args:
+        ask: its predict_proba, in that order.
+        classes: that it says it knows.
+    """
+
+    def __init__(self, ask: Ask, classes: Any) -> None:  # noqa: ANN401 - as scikit-learn has it
+        self.predict_proba, self.classes_ = ask, classes
+
+
+class ExportedModel:
+    """A program of torch.export as a function on arrays: probabilities of classes or labels, or values.
+
+    Args:
+        path: of the file. Reading it may run code that it holds, so it must come from someone you trust.
+        kind: what its outputs are: logits of "classes" or "labels", or "values". Outputs of classes that are
+            probabilities in the first batch are taken for such from then on.
+    """
+
+    def __init__(self, path: Path, kind: Kind) -> None:
+        program = _load_program(path)
+        _check_outputs(program, path, kind)
+        self.most_rows = _most_rows(program, path)
+        self.kind, self.ask = kind, program.module()
+        self.probabilities: bool | None = None  # known from the first batch on
+        tensors = [*program.state_dict.values(), *program.constants.values()]
+        self.device = next((each.device for each in tensors if isinstance(each, Tensor)), torch.device("cpu"))
+
+    def __call__(self, x: Any) -> NDArray[np.float32]:  # noqa: ANN401 - an array or a DataFrame
+        """Outputs of a batch; logits come out as probabilities."""
+        rows = torch.as_tensor(np.array(x, dtype=np.float32)).to(self.device)
+        with torch.no_grad():
+            out = torch.cat([as_columns(self.ask(part)).float() for part in rows.split(self.most_rows)])
+        if self.probabilities is None:
+            self.probabilities = self.kind == "classes" and sum_to_one(out)
+        return (out if self.probabilities else PREDICTIONS[self.kind](out)).cpu().numpy()
+
+
+def _load_program(path: Path) -> torch.export.ExportedProgram:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        return torch.export.load(path)
+    except Exception as error:  # torch raises many kinds
+        raise ValueError(f"{path} is damaged, or was not saved by torch.export.save ({error})") from error
+
+
+def _most_rows(program: torch.export.ExportedProgram, path: Path) -> int:
+    """Return how many rows a program takes at once, or say how to export one that takes several."""
+    names = program.graph_signature.user_inputs
+    if len(names) != 1:
+        raise ValueError(f"{path} takes {len(names)} inputs: export a model of one")
+    value = next(node.meta["val"] for node in program.graph.nodes if node.name == names[0])
+    rows = value.shape[0]
+    if isinstance(rows, int):
+        raise ValueError(  # noqa: TRY004 - a file, not an argument, is of the wrong kind
+            f"{path} takes batches of {rows} inputs only: export it with {HOW_TO_EXPORT}"
+        )
+    bounds = program.range_constraints.get(rows.node.expr)
+    return 2**31 if bounds is None or not bounds.upper.is_Integer else int(bounds.upper)
+
+
+def _check_outputs(program: torch.export.ExportedProgram, path: Path, kind: Kind) -> None:
+    names = program.graph_signature.user_outputs
+    value = next((node.meta["val"] for node in program.graph.nodes if node.name == names[0]), None)
+    if len(names) != 1 or not isinstance(value, Tensor) or value.ndim not in (1, 2):
+        shape = tuple(value.shape) if isinstance(value, Tensor) else f"{len(names)} outputs"
+        raise ValueError(f"{path} must return (batch, outputs), it returns {shape}")
+    if kind == "classes" and (value.ndim == 1 or value.shape[1] == 1):
+        raise ValueError(
+            f"{path} has one output, so there are no classes: use output='label probability' if it is the logit of a "
+            "yes or no, output='raw' if it is a value"
+        )

@@ -1,0 +1,306 @@
+"""What the three Monte Carlo estimators share: a budget of game calls, one result type, how a run ends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64
+from scipy.special import ndtri, stdtrit
+from torch import Tensor
+
+from fwshapley import plots
+from fwshapley._internal.checks import check_choice, check_real, check_whole
+from fwshapley._internal.progress import ProgressBar
+from fwshapley._internal.result import Result
+from fwshapley.coalitions import make_generator
+from fwshapley.estimators.exact import Total
+from fwshapley.games.game import AnyGame, CheckedGame
+from fwshapley.semivalues import Semivalue, check_semivalue
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+MIN_DRAWS = 8
+"""Independent draws below which the standard error of an estimate is infinite."""
+
+MIN_FREEDOM = MIN_DRAWS - 1
+"""Degrees of freedom that so many draws leave to a variance."""
+
+POOLED_FREEDOM = 8
+"""Degrees of freedom that the mean variance over all players adds to a player's own."""
+
+NOMINAL_LEVEL = 0.95
+"""Level at which 1.96 standard errors are an interval's half width, also from few draws."""
+
+NORMAL_FREEDOM = 1e9
+"""Degrees of freedom from which Student's t is the normal law."""
+
+ROUNDING = 1e-9
+"""Share of the sums compared that rounding may explain."""
+
+FIRST_ROUND = 32
+"""Independent draws after which a run may first stop early."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate(Result):
+    """Estimated values with their standard errors.
+
+    Attributes:
+        values: (players,) or (players, outputs), torch float64 on the game's device; with the weightings in front if
+            `weights` is a list.
+        stderr: standard errors, shaped like values, such that values +- 2 stderr cover the truth in about 95 % of
+            cases, also after few draws: they are wider then, as Student's t is wider than the normal law. They are
+            infinite where draws are too few to tell. No standard error knows of coalitions that matter and are too rare
+            to be drawn (docs/math.md, section 5). For other levels than 95 %, use `interval`.
+        freedom: degrees of freedom of the standard errors, shaped like values; infinite where values are exact.
+        calls: coalitions evaluated.
+        weights: the semivalue that was estimated, or the list of them.
+        total: "raw", or "efficient" where values were shifted to sum to v(everyone) - v(nobody).
+        method: which estimator.
+    """
+
+    values: Float64[Tensor, ...]
+    stderr: Float64[Tensor, ...]
+    freedom: Float64[Tensor, ...]
+    calls: int
+    weights: Semivalue | list[Semivalue]
+    total: Total
+    method: str
+    kind: ClassVar[str] = "estimate"
+    per_weighting: ClassVar[tuple[str, ...]] = ("values", "stderr", "freedom")
+
+    def __str__(self) -> str:
+        names = ", ".join(map(str, self.weightings))
+        worst = float(self.stderr.max())
+        return f"{names} by {self.method}, {self.calls} game calls, largest standard error {worst:.3g}"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a table with a row per weighting, output and player.
+
+        Columns are weights (for a list of weightings), output (for a game with an axis of outputs), player, value and
+        stderr. Players and outputs are numbered from 0.
+        """
+        import pandas as pd  # noqa: PLC0415 - takes long to import
+
+        values, stderr = (self._by_output(tensor) for tensor in (self.values, self.stderr))
+        weightings, outputs, players = values.shape
+        columns: dict[str, Any] = {
+            "weights": np.repeat([str(weights) for weights in self.weightings], outputs * players),
+            "output": np.tile(np.repeat(np.arange(outputs), players), weightings),
+            "player": np.tile(np.arange(players), weightings * outputs),
+            "value": values.flatten().numpy(),
+            "stderr": stderr.flatten().numpy(),
+        }
+        if not isinstance(self.weights, list):
+            del columns["weights"]
+        if not self._has_outputs:
+            del columns["output"]
+        return pd.DataFrame(columns)
+
+    def plot(self) -> Figure:
+        """Draw the values of the players as bars with two standard errors: a row per output, a column per weighting."""
+        values, stderr = (self._by_output(tensor) for tensor in (self.values, self.stderr))
+        return plots.plot_bars(
+            values,
+            [f"player {player}" for player in range(values.shape[-1])],
+            [f"output {output}" if self._has_outputs else "" for output in range(values.shape[1])],
+            [str(weights) for weights in self.weightings],
+            plots.Errors(stderr.where(stderr.isfinite(), 0), "standard error"),
+        )
+
+    @property
+    def _has_outputs(self) -> bool:
+        return self.values.ndim - isinstance(self.weights, list) > 1
+
+    def _by_output(self, tensor: Float64[Tensor, ...]) -> Float64[Tensor, "weights outputs players"]:
+        """Return values or standard errors on the CPU, with an axis for weightings and one for outputs in any case."""
+        stacked = tensor.detach().cpu().reshape(len(self.weightings), -1, *([tensor.shape[-1]] * self._has_outputs))
+        return stacked.transpose(1, 2) if self._has_outputs else stacked[:, None]
+
+    def interval(self, level: float = 0.95) -> tuple[Float64[Tensor, ...], Float64[Tensor, ...]]:
+        """Lower and upper ends of confidence intervals, one for each value, by Student's t.
+
+        Args:
+            level: share of the intervals that should cover the truth, between 0 and 1.
+
+        Example:
+            >>> low, high = least_squares_values(game, Shapley(), budget=200).interval(0.99)
+        """
+        if not 0 < check_real("level", level) < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level}; 0.95 is 95 %")
+        half = self.stderr * quantile(level, self.freedom) / widening(self.freedom)
+        return self.values - half, self.values + half
+
+
+def quantile(level: float, freedom: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """Half width of a central interval of Student's t that has the mass `level`."""
+    upper = (1 + level) / 2
+    found = stdtrit(freedom.clamp(max=NORMAL_FREEDOM).cpu().numpy(), upper)
+    return torch.as_tensor(found, dtype=freedom.dtype, device=freedom.device)
+
+
+def widening(freedom: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """Factor by which Student's t is wider than the normal law, at the nominal level."""
+    return quantile(NOMINAL_LEVEL, freedom) / float(ndtri((1 + NOMINAL_LEVEL) / 2))
+
+
+class Errors(NamedTuple):
+    """Standard errors and their degrees of freedom."""
+
+    stderr: Float64[Tensor, "players outputs"]
+    freedom: Float64[Tensor, "players outputs"]
+
+
+def pooled_errors(
+    variance: Float64[Tensor, "players outputs"],
+    freedom: Float64[Tensor, "players outputs"],
+    unexplained: Bool[Tensor, " outputs"] | None = None,
+) -> Errors:
+    """Standard errors from each player's variance, steadied by the mean variance of all players.
+
+    Few draws know the variance of one player badly, and may show none at all where the player seldom matters. So the
+    mean over players counts as `POOLED_FREEDOM` further degrees of freedom (the moderated t of Smyth, 2004), and
+    Student's t widens what is left of the doubt. Draws that are all alike show no variance for any player. That is
+    right for an additive game, whose values add up to what everyone gains. Where they do not, errors are infinite.
+
+    Args:
+        variance: of the mean, for each player.
+        freedom: degrees of freedom of each variance.
+        unexplained: outputs whose values, before any shift, do not add up to what everyone gains.
+    """
+    known = variance.where(freedom >= MIN_FREEDOM, torch.nan)
+    together = freedom + POOLED_FREEDOM
+    pooled = (freedom * variance + POOLED_FREEDOM * known.nanmean(0).nan_to_num()) / together
+    stderr = pooled.sqrt() * widening(together)
+    if unexplained is not None:
+        stderr = stderr.masked_fill(unexplained & (variance == 0).all(0), math.inf)
+    return Errors(stderr.where(freedom >= MIN_FREEDOM, math.inf), together)
+
+
+def no_errors(values: Float64[Tensor, "players outputs"]) -> Errors:
+    """Errors of values that are exact."""
+    return Errors(torch.zeros_like(values), torch.full_like(values, math.inf))
+
+
+def unknown_errors(values: Float64[Tensor, "players outputs"]) -> Errors:
+    """Errors of values about which draws are too few to tell."""
+    return Errors(torch.full_like(values, math.inf), torch.full_like(values, MIN_FREEDOM))
+
+
+class Run:
+    """One run: evaluates coalitions within a budget, shows progress, and turns sums into an `Estimate`.
+
+    Args:
+        game: worth of coalitions; a plain function needs `n_players`.
+        weights: the semivalue.
+        budget: most game calls, those for nobody and everyone included.
+        total: "raw" or "efficient".
+        target_stderr: stop early once no standard error exceeds this.
+        seed: whole number, or a generator on the game's device.
+        n_players: number of players, where the game does not say.
+        batch_size: most coalitions handed to the game at once.
+        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        method: name for the result.
+    """
+
+    def __init__(
+        self,
+        game: AnyGame,
+        weights: Semivalue,
+        *,
+        budget: int,
+        total: Total,
+        target_stderr: float | None,
+        seed: int | torch.Generator,
+        n_players: int | None,
+        batch_size: int,
+        progress: bool,
+        method: str,
+    ) -> None:
+        self.game = CheckedGame(game, n_players, batch_size=batch_size)
+        self.n = self.game.n_players
+        self.weights = check_semivalue(weights)
+        self.join_law = weights.join_law(self.n).to(self.game.device)
+        self.budget = check_whole("budget", budget, minimum=2)
+        check_choice("total", total, get_args(Total))
+        self.total: Total = total
+        self.target_stderr = target_stderr
+        if target_stderr is not None and check_real("target_stderr", target_stderr) <= 0:
+            raise ValueError(f"target_stderr must be positive, got {target_stderr}; None uses the whole budget")
+        self.generator = make_generator(seed, self.game.device)
+        self.method = method
+        self._bar = ProgressBar(f"sampling {method}", self.budget, enabled=progress)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.__exit__(kind, error, trace)
+
+    @property
+    def calls_left(self) -> int:
+        """Game calls left in the budget."""
+        return self.budget - self.game.calls
+
+    def check_budget(self, calls: int, why: str) -> None:
+        """Raise an error unless the budget allows that many calls beside nobody and everyone."""
+        if self.budget < 2 + calls:
+            raise ValueError(f"budget={self.budget} is too small: {self.method} needs {2 + calls} calls {why}")
+
+    def evaluate_ends(self) -> None:
+        """Evaluate nobody and everyone."""
+        ends = torch.zeros(2, self.n, dtype=torch.bool, device=self.game.device)
+        ends[1] = True
+        self.nobody, self.everyone = self.evaluate(ends)
+        self.gain = self.everyone - self.nobody
+
+    def evaluate(self, coalitions: Bool[Tensor, "coalitions players"]) -> Float64[Tensor, "coalitions outputs"]:
+        """Worth of each coalition, a column per output."""
+        worth = []
+        for batch in coalitions.split(self.game.batch_size):
+            worth.append(self.game(batch))
+            self._bar.advance(len(batch))
+        return torch.cat(worth)
+
+    def next_round(self, done: int, left: int) -> int:
+        """Draws before the next look at the estimate: all that are left, unless the run may stop early."""
+        return left if self.target_stderr is None else min(left, max(FIRST_ROUND, done // 2))
+
+    def is_precise(self, stderr: Float64[Tensor, "players outputs"]) -> bool:
+        """Whether the run may stop early."""
+        return self.target_stderr is not None and bool((stderr <= self.target_stderr).all())
+
+    def unexplained(self, values: Float64[Tensor, "players outputs"]) -> Bool[Tensor, " outputs"]:
+        """Outputs whose values do not add up to what everyone gains over nobody.
+
+        None for a semivalue that joins nobody or everyone else alone, such as leave-one-out: its draws are all alike.
+        """
+        scale = values.abs().sum(0) + self.gain.abs()
+        drawn = float(self.join_law[[0, -1]].sum()) < 1 - ROUNDING
+        return drawn & ((values.sum(0) - self.gain).abs() > ROUNDING * scale)
+
+    def estimate(self, values: Float64[Tensor, "players outputs"], errors: Errors) -> Estimate:
+        """Values and standard errors as the result."""
+        drop = self.game.drop_single_output
+        return Estimate(
+            drop(values),
+            drop(errors.stderr),
+            drop(errors.freedom),
+            calls=self.game.calls,
+            weights=self.weights,
+            total=self.total,
+            method=self.method,
+        )
+
+    def estimate_of_one_player(self) -> Estimate:
+        """Return what the only player is worth: exactly what it adds to nobody."""
+        return self.estimate(self.gain[None], no_errors(self.gain[None]))

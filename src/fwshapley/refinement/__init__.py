@@ -1,5 +1,0 @@
-"""Refine a network's values by a few hundred sampled coalitions: unbiased, with standard errors."""
-
-from fwshapley.refinement.estimator import refine
-
-__all__ = ["refine"]

@@ -1,0 +1,1 @@
+"""Exact data values of nearest-neighbor classifiers, for every weighting."""
