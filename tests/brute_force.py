@@ -32,7 +32,7 @@ def semivalue_by_definition(game: Callable[[Tensor], Tensor], n: int, p: list[fl
 
 
 def least_squares_by_rows(game: Callable[[Tensor], Tensor], n: int, kernel: list[float], total: float) -> Tensor:
-    """Minimise sum of kernel(|S|) (v(S) - v(nobody) - sum of psi over S)**2, one row a coalition, given sum of psi."""
+    """Minimize sum of kernel(|S|) (v(S) - v(nobody) - sum of psi over S)**2, one row a coalition, given sum of psi."""
     masks = all_coalitions(n)
     gains = game(masks) - game(masks[:1])
     proper = (masks.any(1)) & (~masks.all(1))

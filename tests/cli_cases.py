@@ -122,7 +122,7 @@ def write_rows(folder: Path, count: int = 60) -> Path:
 
 
 def write_pictures(folder: Path, count: int = 40, size: int = 8, mode: str = "L") -> Path:
-    """Write grey or coloured pictures of noise into two folders below one."""
+    """Write gray or colored pictures of noise into two folders below one."""
     generator = np.random.default_rng(0)
     for number in range(count):
         path = folder / "pictures" / "ab"[number % 2] / f"{number:03}.png"

@@ -18,9 +18,11 @@ import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from fwshapley import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley  # noqa: E402
+from fwshapley._internal import progress  # noqa: E402
 from fwshapley.games import FunctionGame  # noqa: E402
-from fwshapley.games.neighbours import Ties, Utility  # noqa: E402
+from fwshapley.games.knn import Ties, Utility  # noqa: E402
 
+progress.FIRST_LINE_SECONDS = 3600.0  # or what a command says would depend on how busy the machine is
 torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # nor shall those of the programs that tests start
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
@@ -28,9 +30,9 @@ hypothesis.settings.load_profile("repeatable")
 
 SEMIVALUES: dict[str, Callable[[int], Semivalue]] = {
     "Shapley": lambda _: Shapley(),
-    "Beta(16,1)": lambda _: Beta(alpha=16, beta=1),
-    "Beta(1,4)": lambda _: Beta(alpha=1, beta=4),
-    "Beta(0.3,2.7)": lambda _: Beta(alpha=0.3, beta=2.7),
+    "Beta(16,1)": lambda _: Beta(16, 1),
+    "Beta(1,4)": lambda _: Beta(1, 4),
+    "Beta(0.3,2.7)": lambda _: Beta(0.3, 2.7),
     "Banzhaf": lambda _: Banzhaf(),
     "Banzhaf(0.2)": lambda _: Banzhaf(0.2),
     "LeaveOneOut": lambda _: LeaveOneOut(),
@@ -78,7 +80,7 @@ def smooth_game() -> Callable[..., FunctionGame]:
 
 UTILITIES: list[tuple[Utility, Ties]] = [
     ("soft", "lowest"),
-    ("normalised", "lowest"),
+    ("normalized", "lowest"),
     ("vote", "lowest"),
     ("vote", "shared"),
 ]

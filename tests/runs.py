@@ -1,6 +1,7 @@
-"""Fits that tests start in processes of their own: one is killed half way, one runs as two.
+"""Fits that tests start in processes of their own: some are killed half way, one runs as two.
 
-Run as `python runs.py interrupted FOLDER CALL` or, under torch.distributed.run, `runs.py shared FOLDER`.
+Run as `python runs.py interrupted FOLDER CALL`, `python runs.py NAME FOLDER CALL` for a name of RESUMED or, under
+torch.distributed.run, `runs.py shared FOLDER`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
+import cli_cases
 import fwshapley as fw
-from fwshapley import training
-from fwshapley.fitting import SURROGATE_SHARE
-from models import TableModel, rows, seeded
+from fwshapley.explanation.fitting import SURROGATE_SHARE
+from fwshapley.training import loop as training
+from fwshapley.valuation.retraining import checkpoint as work
+from models import TableModel, images, rows, seeded
 
 STEPS = 20
 SURROGATE_STEPS = round(SURROGATE_SHARE * STEPS)
@@ -50,6 +54,36 @@ def fit_together() -> fw.FeatureExplainer:
     return explainer.fit(rows(64, 4), budget=fw.Budget(steps=STEPS), batch_size=7, masks=4, progress=False)
 
 
+def fit_by_command(folder: Path, *, resume: bool) -> Tensor:
+    """Run `fwshapley fit` in a folder, and explain some rows."""
+    model, data = f"{cli_cases.write_models(folder)}:rows", cli_cases.write_rows(folder)
+    arguments = ["--steps", "10", "--device", "cpu", "--out", folder / "out", *["--resume"] * resume]
+    code, _, error = cli_cases.run("fit", model, data, *arguments)
+    assert code == 0, error
+    return fw.load(folder / "out").explain(rows(3, 4)).values
+
+
+def cross_fit_images(folder: Path, *, resume: bool) -> Tensor:
+    """Cross-fit networks of two folds, of eight steps each."""
+    x, labels = images(24), torch.arange(24) % 2
+    budget, checkpoints = fw.Budget(steps=16), folder / "checkpoints"
+    found = fw.cross_fit(x, labels, folds=2, budget=budget, device="cpu", checkpoints=checkpoints, resume=resume)
+    return found.features
+
+
+def value_by_retraining(folder: Path, *, resume: bool) -> Tensor:
+    """Value rows by many fits."""
+    x = rows(12, 3)
+    y = (x[:, 0] > 0).long()
+    checkpoint = folder / "run.safetensors"
+    valuator = fw.RetrainingValuator(LogisticRegression(), budget=100, checkpoint=checkpoint, resume=resume)
+    return valuator.fit(x.numpy(), y.numpy(), reference=(x.numpy(), y.numpy())).result_.values
+
+
+RESUMED = {"command": fit_by_command, "cross_fit": cross_fit_images, "retraining": value_by_retraining}
+"""What can be resumed after it was killed: functions of a folder to values."""
+
+
 class Linear(torch.nn.Module):
     """A small explaining network with dropout and BatchNorm: (batch, 4) to (batch, 4 players, channels)."""
 
@@ -75,12 +109,27 @@ def be_killed_at(call: int) -> Callable[[], None]:
     return count
 
 
+def be_killed_before(owner: type, name: str, call: int) -> None:
+    """End the process for good when a method is called for the n-th time, before it does anything."""
+    method, count = getattr(owner, name), be_killed_at(call)
+
+    def counted(*arguments: object) -> object:
+        count()
+        return method(*arguments)
+
+    setattr(owner, name, counted)
+
+
 if __name__ == "__main__":
     task, folder = sys.argv[1], Path(sys.argv[2])
     torch.set_num_threads(1)
+    training.CHECKPOINT_SECONDS = work.CHECKPOINT_SECONDS = -1.0  # after every step
     if task == "interrupted":
-        training.CHECKPOINT_SECONDS = -1.0  # after every step
         fit_with_dropout(folder, be_killed_at(int(sys.argv[3])))
+    elif task in RESUMED:
+        be_killed_before(training._Run, "step", int(sys.argv[3]))  # noqa: SLF001 - every training is one
+        be_killed_before(work.Sitting, "move", int(sys.argv[3]))
+        RESUMED[task](folder, resume=False)
     else:
         explainer = fit_together()
         if torch.distributed.get_rank() == 0:

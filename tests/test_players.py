@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,8 +34,8 @@ def test_a_coalition_of_patches_spreads_over_its_pixels() -> None:
 
 
 def test_columns_named_together_play_together_and_the_others_alone() -> None:
-    players = fw.groups({"colour": [0, 2]}, count=4)
-    assert players.names == ("colour", "column 1", "column 3")
+    players = fw.groups({"color": [0, 2]}, count=4)
+    assert players.names == ("color", "column 1", "column 3")
     assert players.spread(torch.tensor([[True, False, True]])).int().tolist() == [[1, 0, 1, 1]]
 
 
@@ -219,7 +220,7 @@ def test_columns_are_grouped_by_their_names() -> None:
         ({"price": ["city", "street"]}, {"names": COLUMNS}, "'price' is the name of a column that is in no group"),
         ({"a": []}, {"names": COLUMNS}, "the group 'a' has no columns"),
         ({"a": ["city"]}, {"names": COLUMNS, "count": 5}, "4 names for 5 columns"),
-        ({"a": [0]}, {"names": ["x", "y", "y"]}, "several columns have the same name: x, y, y"),
+        ({"a": [0]}, {"names": ["x", "y", "y"]}, "names must differ.*'y'"),
     ],
 )
 def test_groups_of_names_that_make_no_sense_are_refused(
@@ -227,3 +228,63 @@ def test_groups_of_names_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         fw.groups(members, **options)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("make", "arguments", "error", "message"),
+    [
+        (fw.groups, ([[0], [1, 2]],), TypeError, "members must map .* got list"),
+        (fw.groups, (None,), TypeError, "members must map .* got NoneType"),
+        (fw.groups, ({"a": 3},), TypeError, "group 'a' must be a list .* got 3"),
+        (fw.groups, ({"a": "city"},), TypeError, "group 'a' must be a list .* got 'city'"),
+        (fw.groups, ({"a": [0.5]},), TypeError, "group 'a' must be a whole number, got 0.5"),
+        (fw.groups, ({"a": [True, False]},), TypeError, "group 'a' must be numbers or names, got True"),
+        (fw.segments, ([[0.5, 1.2]],), ValueError, "whole numbers, got 0.5"),
+        (fw.segments, ([[0.0, float("nan")]],), ValueError, "whole numbers, got nan"),
+        (fw.segments, ([["sky", "sea"]],), TypeError, "player numbers, got other entries"),
+        (fw.segments, (torch.tensor([[0j, 1j]]),), TypeError, "complex"),
+        (fw.segments, ([[0, 10**12]],), ValueError, r"numbered 0\.\.1 .* got 0, 1000000000000"),
+        (
+            fw.columns,
+            (
+                2,
+                ["a", "a"],
+            ),
+            ValueError,
+            "names must differ .* 'a'",
+        ),
+        (
+            fw.columns,
+            (
+                2,
+                "ab",
+            ),
+            TypeError,
+            "names must be a list of names, got 'ab'",
+        ),
+        (fw.columns, (10**12,), ValueError, "count must be at most"),
+        (fw.groups, ({"a": [10**12]},), ValueError, "count must be at most"),
+        (partial(fw.grid, patch=1), (10**7, 10**7), ValueError, r"height \* width must be at most"),
+    ],
+)
+def test_players_of_other_types_are_named(
+    make: Callable[..., Players], arguments: tuple[Any, ...], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make(*arguments)
+
+
+def test_segments_may_be_whole_numbers_of_any_type() -> None:
+    for numbers in (torch.tensor([[0.0, 1.0]]), torch.tensor([[0, 1]], dtype=torch.uint8), [[False, True]]):
+        assert fw.segments(numbers).assignment.tolist() == [[0, 1]]
+
+
+def test_groups_by_name_are_found_in_a_table_of_another_order() -> None:
+    players = fw.groups({"p": ["a", "b"], "q": ["c", "d"]}, names=list("abcd"))
+    assert players.for_table(list("cdab")).assignment.tolist() == [1, 1, 0, 0]
+    assert players.for_table(list("abcd")) is players
+    with pytest.raises(ValueError, match=r"a, b, c, d.*w, x, y, z"):
+        players.for_table(list("wxyz"))
+    by_number = fw.groups({"p": [0, 1]}, 4)
+    assert by_number.for_table(list("wxyz")) is by_number

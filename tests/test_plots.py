@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import fwshapley as fw
-from fwshapley.plots import COLOURS, MOST_BARS, plot_bars, plot_gallery, plot_heat_maps, plot_weights
+from fwshapley.plots import COLORS, MOST_BARS, plot_bars, plot_gallery, plot_heat_maps, plot_weights
 
 
 def test_weights_plot_draws_what_the_semivalues_say() -> None:
-    several = [fw.Beta(alpha=4, beta=1), fw.Shapley()]
+    several = [fw.Beta(4, 1), fw.Shapley()]
     join, kernel, sampled = plot_weights(several, n=9).axes
     for line, semivalue in zip(join.lines, several, strict=True):
         assert line.get_label() == str(semivalue)
@@ -60,8 +60,8 @@ def test_bars_are_the_largest_values_with_the_largest_on_top() -> None:
     assert [abs(length) for length in lengths] == sorted(abs(length) for length in lengths)
     assert lengths[-1] == -2
     assert axes[0, 0].get_yticklabels()[-1].get_text() == "player 0"
-    colours = {(bar.get_width() > 0, bar.get_facecolor()) for bar in bars}
-    assert len(colours) == 2  # one for, one against
+    colors = {(bar.get_width() > 0, bar.get_facecolor()) for bar in bars}
+    assert len(colors) == 2  # one for, one against
 
 
 def test_few_players_are_all_shown() -> None:
@@ -73,4 +73,4 @@ def test_few_players_are_all_shown() -> None:
 def test_a_gallery_marks_some_images() -> None:
     figure = plot_gallery(torch.rand(3, 1, 4, 4), ["a", "b", "c"], [True, False, True], columns=2)
     assert [cell.get_title() for cell in figure.axes] == ["a", "b", "c", ""]
-    assert [cell.title.get_color() for cell in figure.axes[:3]] == [COLOURS[1], "black", COLOURS[1]]
+    assert [cell.title.get_color() for cell in figure.axes[:3]] == [COLORS[1], "black", COLORS[1]]

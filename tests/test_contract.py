@@ -1,0 +1,128 @@
+"""Everything public refuses bad input by an error of the package's own, which names what was wrong."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fwshapley
+from contract_cases import TABLE
+from contract_known import KNOWN
+from contract_world import Case, World, key_of
+
+LONGEST_MESSAGE = 400
+"""An error is read by a person: it holds no tensors."""
+
+FILES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+OWN = (ValueError, TypeError, RuntimeError, OSError, *FILES)
+"""What the package raises; others come from the depths of a library. RuntimeError is for rows that ask for it."""
+
+API = Path(__file__).parents[1] / "docs" / "api"
+ROOMS = ("datasets", "explanation.baselines", "explanation.metrics", "games", "valuation")
+MODULES = ("fwshapley", *(f"fwshapley.{room}" for room in ROOMS))
+
+UNCHECKED = {
+    # Results, which the package makes and users read.
+    *("Attribution", "ChosenWeights", "ErrorModel", "Estimate", "metrics.Agreement", "datasets.LabeledImages"),
+    *("valuation.CrossFit", "valuation.Curve", "valuation.Detection", "valuation.Flipped", "valuation.Likeness"),
+    *("valuation.Valuation", "valuation.Likeness.between", "games.RetrainingGame"),
+    # They take no arguments, or any that Python itself refuses.
+    # Asked at every step of training, by what has checked its own.
+    "Budget.spent",
+    *("FewStepsWarning", "FidelityWarning", "LeaveOneOut", "Shapley", "Semivalue"),
+    # Rows of a registry and stand-ins, which users read.
+    *("baselines.Method", "baselines.Unweighted", "baselines.Unweighted.log_join_law"),
+    # Protocols, which have no code.
+    *("games.Game", "games.KnownGame", "games.KnownGame.values", "Semivalue.log_join_law"),
+    # Asked in inner loops, by what has checked its arguments: games, modules, parts of players.
+    *("games.CheckedGame.drop_single_output", "Players.for_table", "Players.pool", "Players.spread", "Players.sum"),
+    *("Surrogate.forward", "TableSurrogate.forward"),
+    # What a file says, which is checked as a whole.
+    *("ErrorModel.from_facts", "Players.from_facts"),
+    # Options without a meaning to be wrong about.
+    *("FeatureExplainer.get_params", "valuation.Valuator.get_params"),
+}
+"""Public, and without a row for a reason."""
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """What calls are made with; its parts are made when they are first asked for."""
+    folder = tmp_path_factory.mktemp("contract") / "folder"
+    folder.mkdir()
+    return World(folder)
+
+
+def documented() -> Iterator[Callable[..., Any]]:
+    """Functions and classes that the reference documents, of the modules that users call, and all of `__all__`."""
+    for page in sorted(API.glob("*.md")):
+        module = ""
+        for kind, name in re.findall(
+            r"^\.\. (currentmodule|autofunction|autoclass):: ([\w.]+)", page.read_text(), re.MULTILINE
+        ):
+            module = name if kind == "currentmodule" else module
+            if kind != "currentmodule" and module in MODULES:
+                yield getattr(importlib.import_module(module), name)
+    for name in fwshapley.__all__:
+        public = getattr(fwshapley, name)
+        if callable(public):
+            yield public
+
+
+def methods(public: type) -> Iterator[Callable[..., Any]]:
+    """Public methods of a class that take arguments, also those that it has from others of the package."""
+    for name, member in inspect.getmembers(public, callable):
+        ours = getattr(member, "__module__", None) or ""
+        if name.startswith("_") or not ours.startswith("fwshapley") or inspect.isclass(member):
+            continue
+        if [each for each in inspect.signature(member).parameters if each != "self"]:
+            yield member
+
+
+def everything() -> dict[str, Callable[..., Any]]:
+    """Return all that must have a row, by name."""
+    found = list(documented())
+    found += [method for public in found if inspect.isclass(public) for method in methods(public)]
+    return {key_of(public): public for public in found}
+
+
+@pytest.mark.parametrize("name", sorted(everything()))
+def test_everything_public_has_a_row(name: str) -> None:
+    rows = {key_of(case.of) for case in TABLE}
+    assert (name in rows) != (name in UNCHECKED), "add a row of bad input to contract_cases.py, or a reason here"
+
+
+def test_rows_have_names_of_their_own() -> None:
+    names = [case.name for case in TABLE]
+    assert len(set(names)) == len(names)
+
+
+def test_reasons_are_for_what_is_public() -> None:
+    assert everything().keys() >= UNCHECKED
+
+
+def test_rows_that_are_known_exist() -> None:
+    assert {case.name for case in TABLE} >= KNOWN
+
+
+def marked(case: Case) -> Any:  # noqa: ANN401 - pytest has no public type for it
+    known = pytest.mark.xfail(reason="not refused as it should be yet", strict=True)
+    return pytest.param(case, id=case.name, marks=[known] if case.name in KNOWN else [])
+
+
+@pytest.mark.parametrize("case", [marked(case) for case in TABLE])
+@pytest.mark.usefixtures("unchecked")
+def test_bad_input_is_refused_by_name(case: Case, world: World) -> None:
+    with warnings.catch_warnings(action="ignore"), pytest.raises(case.error) as caught:
+        case.call(world)
+    message = str(caught.value)
+    assert type(caught.value) in OWN
+    assert len(message) <= LONGEST_MESSAGE
+    assert any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", message) for word in case.words), message

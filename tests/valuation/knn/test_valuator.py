@@ -1,0 +1,569 @@
+"""Valuation by nearest neighbors from end to end: against enumeration, on any backend, from any kind of input."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import distributed
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+from torch import Tensor
+from torch.testing import assert_close
+
+import fwshapley as fw
+from conftest import SEMIVALUES, every_utility
+from fwshapley.games import NeighborGame
+from fwshapley.games.knn import Ties, Utility
+from fwshapley.valuation.knn import distances
+from fwshapley.valuation.knn import engine as shards
+from fwshapley.valuation.knn import problem as setting
+
+value = partial(fw.value_neighbors, progress=False, n_jobs=1)
+SEVERAL = [fw.Shapley(), fw.Beta(4, 1), fw.Banzhaf(0.2), fw.LeaveOneOut()]
+
+
+class Problem:
+    """Points of noise, with labels in three classes."""
+
+    def __init__(self, n: int, references: int, seed: int = 0, columns: int = 3) -> None:
+        generator = np.random.default_rng(seed)
+        self.x = generator.normal(size=(n, columns))
+        self.y = np.concatenate([[0, 1, 2], generator.integers(0, 3, n - 3)])
+        self.x_reference = generator.normal(size=(references, columns))
+        self.y_reference = generator.integers(0, 3, references)
+
+    @property
+    def all(self) -> tuple[NDArray[Any], ...]:
+        return self.x, self.y, self.x_reference, self.y_reference
+
+
+SMALL, MEDIUM, LARGE = Problem(9, 6), Problem(30, 12), Problem(60, 200)  # the last has several shards
+
+
+def by_enumeration(problem: Problem, weights: list[fw.Semivalue], *, held_out: bool, **options: Any) -> Tensor:  # noqa: ANN401 - those of the game
+    """Values of all points in the game of each reference, by (reference, weighting, point)."""
+    x, y = problem.x, problem.y
+    references = (x, y) if held_out else (problem.x_reference, problem.y_reference)
+    found = torch.zeros(len(references[0]), len(weights), len(x), dtype=torch.float64)
+    for row, (point, label) in enumerate(zip(*references, strict=True)):
+        order = ((x - point) ** 2).sum(1).argsort(kind="stable")
+        order = order[order != row] if held_out else order
+        game = NeighborGame(torch.from_numpy(y[order]), int(label), 3, **options)
+        found[row][:, order] = fw.exact_values(game, weights)
+    return found
+
+
+# Against enumeration
+
+
+@every_utility
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_values_are_means_of_enumerated_games(utility: Utility, ties: Ties, k: int) -> None:
+    weights = [make(9) for make in SEMIVALUES.values()]
+    games = by_enumeration(SMALL, weights, held_out=False, k=k, utility=utility, ties=ties)
+    found = value(*SMALL.all, k=k, weights=weights, utility=utility, ties=ties)
+    assert_close(found.values, games.mean(0), rtol=0, atol=1e-12)
+    assert_close(found.stderr, games.std(0) / 6**0.5, rtol=0, atol=1e-8)
+    assert (found.references, found.error_bound, len(found)) == (6, 0, 9)
+
+
+@every_utility
+@pytest.mark.parametrize("k", [1, 4, 8])
+def test_without_references_a_point_is_valued_by_the_others(utility: Utility, ties: Ties, k: int) -> None:
+    weights = [make(8) for make in SEMIVALUES.values()]
+    games = by_enumeration(SMALL, weights, held_out=True, k=k, utility=utility, ties=ties)
+    found = value(SMALL.x, SMALL.y, k=k, weights=weights, utility=utility, ties=ties)
+    assert_close(found.values, games.sum(0) / 8, rtol=0, atol=1e-12)  # a point has no part in its own game
+    others = torch.stack([torch.cat([games[:own, :, own], games[own + 1 :, :, own]]) for own in range(9)], 2)
+    assert_close(found.stderr, others.std(0) / 8**0.5, rtol=0, atol=1e-8)
+    assert found.references == 8
+
+
+@every_utility
+def test_distances_by_products_give_the_same_values(
+    utility: Utility, ties: Ties, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for given in (MEDIUM.all, MEDIUM.all[:2]):
+        directly = value(*given, weights=SEVERAL, k=3, utility=utility, ties=ties)
+        with monkeypatch.context() as context:
+            context.setattr(setting, "MOST_DIRECT", 0)
+            context.setattr(shards, "distances_directly", None)
+            by_products = value(*given, weights=SEVERAL, k=3, utility=utility, ties=ties)
+        assert_close(by_products.values, directly.values, rtol=0, atol=1e-14)
+
+
+def test_blocks_of_any_size_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [value(*given, weights=SEVERAL, k=3, utility="vote") for given in (MEDIUM.all, MEDIUM.all[:2])]
+    monkeypatch.setitem(shards.BLOCK_BYTES, "cpu", 5 * 8 * 30)
+    monkeypatch.setattr(shards, "SMALLEST_SHARD", 7)
+    blocks = [value(*given, weights=SEVERAL, k=3, utility="vote") for given in (MEDIUM.all, MEDIUM.all[:2])]
+    for one, other in zip(whole, blocks, strict=True):
+        assert_close(one.values, other.values, rtol=0, atol=1e-14)
+
+
+@every_utility
+def test_several_weightings_are_each_on_its_own(utility: Utility, ties: Ties) -> None:
+    together = value(*MEDIUM.all, weights=SEVERAL, k=3, utility=utility, ties=ties)
+    assert together.values.shape == (4, 30)
+    for row, weights in enumerate(SEVERAL):
+        alone = value(*MEDIUM.all, weights=weights, k=3, utility=utility, ties=ties)
+        assert torch.equal(alone.values, together.values[row])
+        assert torch.equal(alone.stderr, together.stderr[row])
+        assert torch.equal(together.of(weights).values, alone.values)
+
+
+def test_a_list_of_one_keeps_its_axis_and_no_weights_is_shapley() -> None:
+    assert value(*SMALL.all, weights=[fw.Shapley()]).values.shape == (1, 9)
+    assert torch.equal(value(*SMALL.all).values, value(*SMALL.all, weights=(fw.Shapley(),)).values[0])
+
+
+# Parts and wholes
+
+
+def test_shards_of_the_reference_merge_into_one_run() -> None:
+    x, y, x_reference, y_reference = LARGE.all
+    whole = value(*LARGE.all, weights=SEVERAL, utility="normalized")
+    ends = [0, 1, 30, 200]  # the first of one reference, which has no standard error
+    parts = [
+        value(x, y, x_reference[start:end], y_reference[start:end], weights=SEVERAL, utility="normalized")
+        for start, end in pairwise(ends)
+    ]
+    merged = fw.Valuation.merge(parts)
+    assert_close(merged.values, whole.values, rtol=0, atol=1e-15)
+    assert_close(merged.stderr, whole.stderr, rtol=1e-9, atol=1e-15)
+    assert merged.references == whole.references == 200
+
+
+def test_standard_errors_are_those_of_references_one_by_one() -> None:
+    x, y, x_reference, y_reference = LARGE.all
+    singles = torch.stack(
+        [value(x, y, x_reference[row : row + 1], y_reference[row : row + 1]).values for row in range(200)]
+    )
+    found = value(*LARGE.all)
+    assert_close(found.values, singles.mean(0), rtol=0, atol=1e-15)
+    assert_close(found.stderr, singles.std(0) / 200**0.5, rtol=1e-10, atol=1e-15)
+
+
+@every_utility
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_tolerance_is_kept(utility: Utility, ties: Ties, *, held_out: bool) -> None:
+    problem = Problem(40, 12)
+    given = problem.all[:2] if held_out else problem.all
+    find = partial(value, *given, weights=[fw.Banzhaf(0.2), fw.LeaveOneOut(), fw.Beta(1, 4)], k=2)
+    exact = find(utility=utility, ties=ties)
+    assert exact.error_bound == 0
+    for tolerance in (0.003, 0.03, 0.2):
+        cut = find(utility=utility, ties=ties, tolerance=tolerance)
+        assert 0 < cut.error_bound <= tolerance
+        assert 0 < float((cut.values - exact.values).abs().max()) <= cut.error_bound + 1e-14
+
+
+def test_the_order_of_references_does_not_matter() -> None:
+    x, y, x_reference, y_reference = LARGE.all
+    shuffled = np.random.default_rng(1).permutation(200)
+    found = value(x, y, x_reference[shuffled], y_reference[shuffled], weights=SEVERAL)
+    assert_close(found.values, value(*LARGE.all, weights=SEVERAL).values, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("references", [0, 2])
+@every_utility
+def test_values_follow_their_points(utility: Utility, ties: Ties, references: int) -> None:
+    x, y, *reference = MEDIUM.all[: 2 + references]
+    shuffled = np.random.default_rng(1).permutation(30)
+    found = value(x[shuffled], y[shuffled], *reference, weights=SEVERAL, k=3, utility=utility, ties=ties)
+    plain = value(x, y, *reference, weights=SEVERAL, k=3, utility=utility, ties=ties)
+    assert_close(found.values, plain.values[:, torch.from_numpy(shuffled)], rtol=0, atol=1e-12)
+
+
+def test_shapley_values_sum_to_the_share_of_matching_neighbors() -> None:
+    x, y, x_reference, y_reference = LARGE.all
+    nearest = ((x_reference[:, None] - x) ** 2).sum(2).argsort(1)[:, :5]
+    assert float(value(*LARGE.all).values.sum()) == pytest.approx((y[nearest] == y_reference[:, None]).mean())
+
+
+@pytest.mark.parametrize("references", [True, False])
+@every_utility
+def test_wrong_labels_of_two_clusters_have_the_lowest_values(utility: Utility, ties: Ties, *, references: bool) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(60, 2)) + np.repeat([[-4], [4]], 30, 0)
+    y = np.repeat(["left", "right"], 30)
+    wrong = generator.choice(60, 6, replace=False)
+    mislabeled = y.copy()
+    mislabeled[wrong] = np.where(y[wrong] == "left", "right", "left")
+    given = (x, y) if references else (None, None)
+    found = value(x, mislabeled, *given, utility=utility, ties=ties, k=3, weights=fw.Beta(4, 1))
+    assert set(found.suspects(6).tolist()) == set(wrong.tolist())
+
+
+# Wherever the work is done
+
+
+@pytest.fixture(scope="module")
+def on_one_core() -> list[fw.Valuation]:
+    return in_every_way(n_jobs=1)
+
+
+def in_every_way(n_jobs: int | None = None) -> list[fw.Valuation]:
+    """Several shards, with references and without, with every utility."""
+    long = Problem(70, 130)
+    calls: list[tuple[tuple[NDArray[Any], ...], Utility]] = [
+        (long.all, "soft"),
+        (long.all, "vote"),
+        (long.all[:2], "normalized"),
+    ]
+    return [value(*given, k=2, weights=SEVERAL, utility=utility, n_jobs=n_jobs) for given, utility in calls]
+
+
+def assert_identical(found: list[fw.Valuation], expected: list[fw.Valuation]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one.values, other.values)
+        assert torch.equal(one.stderr, other.stderr)
+
+
+@pytest.mark.parametrize("n_jobs", [2, None])
+def test_any_number_of_cores_gives_the_same_bits(n_jobs: int | None, on_one_core: list[fw.Valuation]) -> None:
+    assert_identical(in_every_way(n_jobs), on_one_core)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "sequential"])
+def test_any_backend_of_joblib_gives_the_same_bits(backend: str, on_one_core: list[fw.Valuation]) -> None:
+    with joblib.parallel_config(backend, n_jobs=2):
+        assert_identical(in_every_way(), on_one_core)
+
+
+@pytest.mark.filterwarnings("ignore::Warning:distributed", "ignore::Warning:dask")
+def test_two_workers_of_a_dask_cluster_give_the_same_bits(on_one_core: list[fw.Valuation]) -> None:
+    where: Any = distributed  # which is typed in part
+    with (
+        where.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        where.Client(cluster),
+        joblib.parallel_config("dask"),
+    ):
+        assert_identical(in_every_way(), on_one_core)
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize(("backend", "n_jobs"), [("threading", 1), ("threading", 2), ("sequential", 1), ("loky", 1)])
+def test_torch_keeps_its_threads(backend: str, n_jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = partial(value, *LARGE.all, n_jobs=None)
+    with joblib.parallel_config(backend, n_jobs=n_jobs):
+        find()
+    assert torch.get_num_threads() == 3
+
+    def fail(*_: object) -> Tensor:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(shards, "orders", fail)
+    with joblib.parallel_config(backend, n_jobs=n_jobs), pytest.raises(RuntimeError, match="out of order"):
+        find()
+    assert torch.get_num_threads() == 3
+
+
+# Kinds of input
+
+KINDS: dict[str, Callable[[NDArray[Any]], Any]] = {
+    "float64": lambda table: table.astype(np.float64),
+    "float32": lambda table: table.astype(np.float32),
+    "float16": lambda table: table.astype(np.float16),
+    "int64": lambda table: table.astype(np.int64),
+    "int8": lambda table: table.astype(np.int8),
+    "big-endian": lambda table: table.astype(">f8"),
+    "column by column": np.asfortranarray,
+    "list": lambda table: table.tolist(),
+    "torch": torch.tensor,
+    "torch float32": lambda table: torch.tensor(table).float().requires_grad_(),
+    "DataFrame": lambda table: pd.DataFrame(table) if table.ndim > 1 else pd.Series(table),
+    "nullable": lambda table: (
+        pd.DataFrame(table).astype("Int64") if table.ndim > 1 else pd.Series(table, dtype="Int64")
+    ),
+    "odd index": lambda table: pd.DataFrame(table).iloc[::-1].iloc[::-1] if table.ndim > 1 else pd.Series(table),
+}
+
+
+@pytest.mark.usefixtures("unchecked")  # a DataFrame is no Sequence
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_kind_of_array_will_do(kind: str) -> None:
+    generator = np.random.default_rng(0)
+    x, x_reference = generator.integers(-9, 9, (40, 4)), generator.integers(-9, 9, (20, 4))
+    y, y_reference = np.arange(40) % 3, np.arange(20) % 3
+    make = KINDS[kind]
+    labels = make if kind not in ("float16", "torch float32") else np.asarray
+    expected = value(x, y, x_reference, y_reference)
+    found = value(make(x), labels(y), make(x_reference), labels(y_reference))
+    assert torch.equal(found.values, expected.values)
+    mixed = value(make(x), y, x_reference, labels(y_reference))
+    assert torch.equal(mixed.values, expected.values)
+
+
+LABELS: dict[str, Callable[[NDArray[np.int64]], Any]] = {
+    "text": lambda y: np.array(["cat", "cow", "dog"])[y],
+    "list of text": lambda y: [("cat", "cow", "dog")[label] for label in y],
+    "objects": lambda y: np.array(["cat", "cow", "dog"], dtype=object)[y],
+    "Series": lambda y: pd.Series(["cat", "cow", "dog"])[y],
+    "categories": lambda y: pd.Series(["cat", "cow", "dog"])[y].astype("category"),
+    "numbers with gaps": lambda y: np.array([-7, 0, 100])[y],
+    "floats": lambda y: np.array([-7.0, 0.0, 100.0])[y],
+    "bytes": lambda y: np.array([b"cat", b"cow", b"dog"])[y],
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_may_be_anything_in_order(kind: str) -> None:
+    x, y, x_reference, y_reference = MEDIUM.all
+    make = LABELS[kind]
+    found = value(x, make(y), x_reference, make(y_reference), k=2, utility="vote")
+    assert torch.equal(found.values, value(*MEDIUM.all, k=2, utility="vote").values)
+    assert found.labels.tolist() == y.tolist()
+    assert found.classes == tuple(map(str, np.asarray(make(np.arange(3))).tolist()))
+
+
+def test_two_classes_may_be_true_and_false() -> None:
+    x, y, x_reference, y_reference = MEDIUM.all
+    found = value(x, y > 0, x_reference, y_reference > 0)
+    assert torch.equal(found.values, value(x, y.clip(max=1), x_reference, y_reference.clip(max=1)).values)
+
+
+def test_reference_points_may_lack_a_class() -> None:
+    x, y, x_reference, _ = MEDIUM.all
+    found = value(x, y, x_reference, np.full(12, 2), utility="vote")
+    assert bool(found.values[y == 2].mean() > found.values[y != 2].mean())
+
+
+def test_images_are_flattened() -> None:
+    problem = Problem(40, 20, columns=24)
+    x, y, x_reference, y_reference = problem.all
+    found = value(torch.tensor(x).reshape(40, 2, 3, 4), y, x_reference.reshape(20, 24), y_reference)
+    assert torch.equal(found.values, value(*problem.all).values)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_what_is_given_is_not_changed(metric: distances.Metric) -> None:
+    given, copies = MEDIUM.all, [array.copy() for array in MEDIUM.all]
+    for array in given:
+        array.flags.writeable = False
+    try:
+        value(*given, metric=metric, utility="vote")
+        value(*given[:2], metric=metric)
+    finally:
+        for array in given:
+            array.flags.writeable = True
+    assert all(np.array_equal(array, copy) for array, copy in zip(given, copies, strict=True))
+
+
+def test_cosine_looks_at_directions_alone() -> None:
+    x, y, x_reference, y_reference = MEDIUM.all
+    lengths = np.exp2(np.random.default_rng(0).integers(-9, 9, (30, 1)))
+    found = value(x * lengths, y, x_reference * 64, y_reference, metric="cosine")
+    assert torch.equal(found.values, value(*MEDIUM.all, metric="cosine").values)
+    assert not torch.equal(found.values, value(*MEDIUM.all).values)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_k_may_be_any_whole_number(tmp_path: Path) -> None:
+    kinds: list[Any] = [np.int64(3), torch.tensor(3)]
+    for k in kinds:
+        found = value(*SMALL.all, k=k)
+        assert torch.equal(found.values, value(*SMALL.all, k=3).values)
+        found.save(tmp_path / "values.safetensors")
+        assert fw.Valuation.load(tmp_path / "values.safetensors").provenance == found.provenance
+
+
+def test_how_values_came_about_is_told() -> None:
+    found = value(*SMALL.all, k=3, utility="vote", ties="shared", metric="cosine", tolerance=0.01)
+    told = {"k": 3, "utility": "vote", "ties": "shared", "metric": "cosine", "tolerance": 0.01, "reference": "given"}
+    assert told.items() <= dict(found.provenance).items()
+    assert value(SMALL.x, SMALL.y).provenance["reference"] == "the other points"
+
+
+# Wrong inputs
+
+
+def spoilt(table: NDArray[Any], row: int, column: int, by: float) -> NDArray[Any]:
+    table = table.copy()
+    table[row, column] = by
+    return table
+
+
+X, Y, X_REFERENCE, Y_REFERENCE = SMALL.all
+WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "NaN": (
+        {"x": spoilt(X, 4, 1, np.nan)},
+        ValueError,
+        "x has 1 missing or infinite numbers, the first in row 4, column 1",
+    ),
+    "infinity": (
+        {"x_reference": spoilt(X_REFERENCE, 2, 0, -np.inf)},
+        ValueError,
+        "x_reference has 1 missing or infinite numbers, the first in row 2, column 0",
+    ),
+    "text": ({"x": [["a", "b", "c"]] * 9}, ValueError, "x must be numbers, a row per point"),
+    "ragged rows": ({"x": [[1, 2, 3], [1, 2]]}, ValueError, "x must be numbers, a row per point"),
+    "one row of x": ({"x": X[0]}, ValueError, "x must have a row per point and at least one column, got shape (3,)"),
+    "no rows": (
+        {"x": X[:0], "y": Y[:0]},
+        ValueError,
+        "x must have a row per point and at least one column, got shape (0, 3)",
+    ),
+    "no columns": (
+        {"x": X[:, :0]},
+        ValueError,
+        "x must have a row per point and at least one column, got shape (9, 0)",
+    ),
+    "no reference": ({"x_reference": X[:0], "y_reference": Y[:0]}, ValueError, "x_reference must have a row per point"),
+    "other columns": (
+        {"x_reference": X[:, :2]},
+        ValueError,
+        "x_reference has 2 columns, but the training points have 3",
+    ),
+    "fewer labels": ({"y": Y[:4]}, ValueError, "y must be one label per point, 9 of them, got shape (4,)"),
+    "a table of labels": ({"y": Y[:, None]}, ValueError, "y must be one label per point, 9 of them, got shape (9, 1)"),
+    "fewer reference labels": (
+        {"y_reference": Y[:2]},
+        ValueError,
+        "y_reference must be one label per point, 6 of them",
+    ),
+    "one class": (
+        {"y": np.ones(9)},
+        ValueError,
+        "all labels in y are 1.0: with one class there is nothing to tell apart",
+    ),
+    "real labels": ({"y": np.linspace(0, 2, 9)}, ValueError, "y must be classes, got the real number 0.25"),
+    "missing label": ({"y": [0, 1, None, *Y[3:]]}, ValueError, "y has 1 missing labels, the first in row 2"),
+    "NaN label": ({"y": [0.0, np.nan, *Y[2:]]}, ValueError, "y has 1 missing labels, the first in row 1"),
+    "NaN among text": ({"y": [*"abcabcab", np.nan]}, ValueError, "y has 1 missing labels, the first in row 8"),
+    "text and numbers": ({"y": [*"abcabcab", 3]}, ValueError, "y mixes text and numbers: make all labels text"),
+    "objects of text and numbers": (
+        {"y": np.array([*"abcabcab", 3], dtype=object)},
+        ValueError,
+        "y mixes text and numbers: make all labels text",
+    ),
+    "text for numbers": (
+        {"y_reference": list("012012")},
+        ValueError,
+        "labels, but the training points' are int64",
+    ),
+    "unseen labels": (
+        {"y_reference": [0, 1, 2, 5, 7, 5]},
+        ValueError,
+        "y_reference has labels that no training point has: 5, 7; no point of y can be of use for those",
+    ),
+    "many unseen labels": ({"y_reference": range(3, 9)}, ValueError, "no training point has: 3, 4, 5, 6, 7 ...;"),
+    "x_reference alone": ({"y_reference": None}, ValueError, "x_reference and y_reference go together"),
+    "y_reference alone": ({"x_reference": None}, ValueError, "x_reference and y_reference go together"),
+    "k too large": ({"k": 10}, ValueError, "k = 10 neighbors are more than the 9 points there are to choose from"),
+    "k too large for the others": (
+        {"k": 9, "x_reference": None, "y_reference": None},
+        ValueError,
+        "k = 9 neighbors are more than the 8 points there are to choose from",
+    ),
+    "no neighbors": ({"k": 0}, ValueError, "k must be at least 1, got 0"),
+    "half a neighbor": ({"k": 2.5}, TypeError, "k must be a whole number, got 2.5"),
+    "negative tolerance": ({"tolerance": -0.1}, ValueError, "tolerance must not be negative, got -0.1"),
+    "no tolerance": ({"tolerance": np.nan}, ValueError, "tolerance must be finite, got nan"),
+    "empty weights": ({"weights": []}, ValueError, "weights is an empty list; give at least one semivalue"),
+    "names of weights": ({"weights": "Shapley"}, TypeError, "weights must be a semivalue such as Shapley()"),
+    "weights not called": ({"weights": [fw.Shapley]}, TypeError, "Shapley is a function: write Shapley()"),
+    "weights for other sizes": (
+        {"weights": fw.Cardinality([1, 1])},
+        ValueError,
+        "these weights are for games of 2 players",
+    ),
+    "wrong utility": (
+        {"utility": "hard"},
+        ValueError,
+        "utility must be one of 'soft', 'normalized', 'vote'; got 'hard'",
+    ),
+    "wrong ties": ({"ties": "highest"}, ValueError, "ties must be one of 'lowest', 'shared'; got 'highest'"),
+    "wrong metric": (
+        {"metric": "manhattan"},
+        ValueError,
+        "metric must be one of 'euclidean', 'cosine'; got 'manhattan'",
+    ),
+    "no direction": ({"x": X * [[0]] + 0.0, "metric": "cosine"}, ValueError, "row 0 of x is zero"),
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said(name: str) -> None:
+    changed, error, message = WRONG[name]
+    given = {"x": X, "y": Y, "x_reference": X_REFERENCE, "y_reference": Y_REFERENCE}
+    with pytest.raises(error, match=re.escape(message)):
+        value(**(given | changed))
+
+
+# The valuator
+
+
+def test_a_valuator_does_what_the_function_does() -> None:
+    options: dict[str, Any] = {"k": 3, "weights": SEVERAL, "utility": "vote", "ties": "shared", "metric": "cosine"}
+    valuator = fw.KNNValuator(**options, tolerance=1e-3, device="cpu", n_jobs=1, progress=False)
+    x, y, *reference = MEDIUM.all
+    fitted = valuator.fit(x, y, reference=(reference[0], reference[1]))
+    assert fitted is valuator
+    expected = value(*MEDIUM.all, **options, tolerance=1e-3, device="cpu", n_jobs=1)
+    assert torch.equal(valuator.values_, expected.values)
+    assert valuator.result_.provenance == expected.provenance
+
+
+def test_a_valuator_may_be_fitted_again() -> None:
+    valuator = fw.KNNValuator(k=3, progress=False)
+    valuator.fit(MEDIUM.x, MEDIUM.y)
+    assert torch.equal(valuator.fit(SMALL.x, SMALL.y).values_, value(SMALL.x, SMALL.y, k=3).values)
+
+
+def test_a_valuator_has_no_values_before_it_is_fitted() -> None:
+    with pytest.raises(RuntimeError, match=r"nothing has been valued yet: call fit\(x, y\) first"):
+        _ = fw.KNNValuator().values_
+
+
+def test_one_reference_has_no_standard_error() -> None:
+    found = value(X, Y, X_REFERENCE[:1], Y_REFERENCE[:1])
+    assert bool(found.stderr.isnan().all())
+    assert bool(found.values.isfinite().all())
+
+
+@pytest.mark.parametrize("gap", [1e3, 1e6, 1e9])
+def test_clusters_may_be_far_apart(gap: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    x[::2, 0] += gap
+    y = np.arange(300) % 3
+    expected = value(x, y, x[:9] + 0.1, y[:9])
+    monkeypatch.setattr(setting, "MOST_DIRECT", 0)
+    assert_close(value(x, y, x[:9] + 0.1, y[:9]).values, expected.values, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("reference", [(), np.zeros((3, 2)), (1, 2, 3)], ids=["nothing", "points", "three"])
+@pytest.mark.usefixtures("unchecked")
+def test_a_reference_is_a_pair(reference: Any) -> None:  # noqa: ANN401 - what is wrong
+    with pytest.raises(ValueError, match="reference must be a pair"):
+        fw.KNNValuator(progress=False).fit(SMALL.x, SMALL.y, reference)
+
+
+def test_a_valuator_can_be_cloned_and_changed() -> None:
+    valuator = fw.KNNValuator(3, weights=SEVERAL, utility="vote", progress=False).fit(SMALL.x, SMALL.y)
+    same = clone(valuator)
+    assert same.get_params() == valuator.get_params()
+    assert not hasattr(same, "result_")
+    assert same.set_params(k=2).k == 2
+    with pytest.raises(ValueError, match="there is no color to set; there are k, weights"):
+        same.set_params(color="red")
