@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test coverage lint docs format clean
+.PHONY: help demo test wheel coverage lint docs format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -14,6 +14,14 @@ demo: $(VENV)/.installed  ## the main job on bundled data, checked against enume
 
 test: $(VENV)/.developer  ## run the tests on all cores
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+wheel:  ## build the wheel, install it into an empty environment and run the README's code there
+	rm -rf build/wheel
+	$(PYTHON) -m venv build/wheel/env
+	build/wheel/env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
+	build/wheel/env/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		"$$(echo build/wheel/*.whl)[plots]"
+	cd build/wheel && env/bin/python $(CURDIR)/tests/readme_code.py $(CURDIR)/README.md
 
 coverage: $(VENV)/.developer  ## the same, and which lines they reach
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov=fwshapley --cov-report=term-missing:skip-covered

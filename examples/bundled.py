@@ -88,18 +88,18 @@ def generated(seed: int = 0, rows: int = 4000) -> Task:
     """Return 12 features (one duplicated, a one-hot group of three columns, an interaction) and a perceptron."""
     torch.manual_seed(seed)
     numbers = torch.randn(rows, 10)
-    colour = torch.randint(0, 3, (rows,))
-    x = torch.cat([numbers, numbers[:, :1], functional.one_hot(colour, 3)], 1)
+    color = torch.randint(0, 3, (rows,))
+    x = torch.cat([numbers, numbers[:, :1], functional.one_hot(color, 3)], 1)
     score = numbers[:, 0] + 2 * numbers[:, 1] * numbers[:, 2] - numbers[:, 3] + (numbers[:, 4] > 0).float()
-    logits = torch.stack([score, (colour - 1) * numbers[:, 5], -score], 1)
+    logits = torch.stack([score, (color - 1) * numbers[:, 5], -score], 1)
     y = torch.distributions.Categorical(logits=logits).sample()
     model = nn.Sequential(nn.Linear(14, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3))
     test = rows // 8
     _train(model, x[test:], y[test:], functional.cross_entropy, epochs=15)
     right = model(x[:test]).argmax(1) == y[:test]
     names = [*(f"x{number}" for number in range(10)), "x0 again"]
-    members = {name: [column] for column, name in enumerate(names)} | {"colour": [11, 12, 13]}
-    return Task(model, fw.groups(members), x[test:], x[:test], float(right.double().mean()), ("high", "colour", "low"))
+    members = {name: [column] for column, name in enumerate(names)} | {"color": [11, 12, 13]}
+    return Task(model, fw.groups(members), x[test:], x[:test], float(right.double().mean()), ("high", "color", "low"))
 
 
 class Scale(nn.Module):
@@ -119,10 +119,10 @@ class Scale(nn.Module):
 
 
 def _train(model: nn.Module, x: Tensor, y: Tensor, loss: Callable[[Tensor, Tensor], Tensor], epochs: int) -> None:
-    optimiser = torch.optim.AdamW(model.parameters(), 2e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
     for _ in range(epochs):
         for rows in torch.randperm(len(x)).split(64):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss(model(x[rows]), y[rows]).backward()
-            optimiser.step()
+            optimizer.step()
     model.eval()

@@ -6,7 +6,7 @@
 2. FastSHAP (one weighting, the paper's UNet) and a random order stand beside it.
 3. All are compared with exact values, known because 16 players have 65,536 coalitions, and by inclusion.
 4. The same for a table: what drives the predicted progress of a disease.
-5. A tenth of the digits get a wrong label; exact nearest-neighbour values find most of them.
+5. A tenth of the digits get a wrong label; exact nearest-neighbor values find most of them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from torch import Tensor
 
 import bundled
 import fwshapley as fw
-from fwshapley.metrics import Evaluator, area, inclusion_curve, measure_agreement
+from fwshapley._internal.html import Report
+from fwshapley.explanation.metrics import Evaluator, area, inclusion_curve, measure_agreement
 from fwshapley.plots import plot_gallery
-from fwshapley.report import Report
 from fwshapley.valuation import flip_labels, measure_detection
 
-WEIGHTS = [fw.Beta(alpha=16, beta=1), fw.Beta(alpha=4, beta=1), fw.Shapley(), fw.Beta(alpha=1, beta=4)]
+WEIGHTS = [fw.Beta(16, 1), fw.Beta(4, 1), fw.Shapley(), fw.Beta(1, 4)]
 SHOWN = 5
 MOST_SUSPICIOUS = 24
 
@@ -64,7 +64,7 @@ def explain_digits(report: Report, console: Console, seconds: float, exact_input
         surrogate=explainer.fitted_surrogate,
         objective="kernel",
         weights=fw.Shapley(),
-        constraint="normalise",
+        constraint="normalize",
         network="unet",
     ).fit(task.x_train, budget=fw.Budget(seconds=0.7 * seconds))
     judge = second_surrogate(task, seconds / 4)
@@ -85,8 +85,8 @@ def explain_digits(report: Report, console: Console, seconds: float, exact_input
         for weights, values, exactly in zip(WEIGHTS, attribution.values, truth, strict=True)
     ]
     shapley = truth[WEIGHTS.index(fw.Shapley())]
-    learnt = fastshap.explain(x, outputs=labels).values[..., 0]
-    rows.append(compare("FastSHAP: Shapley", learnt, shapley, judge=judge, x=x, labels=labels[:, 0]))
+    learned = fastshap.explain(x, outputs=labels).values[..., 0]
+    rows.append(compare("FastSHAP: Shapley", learned, shapley, judge=judge, x=x, labels=labels[:, 0]))
     rows.append(compare("random order", shuffled, shapley, judge=judge, x=x, labels=labels[:, 0]))
 
     header = ["method", "Pearson", "nRMSE", "inclusion area"]
@@ -135,11 +135,11 @@ def explain_table(report: Report, console: Console, seconds: float, exact_inputs
 
 
 def value_digits(report: Report, console: Console) -> None:
-    """Training images: which labels are wrong, by what each is worth to its neighbours."""
+    """Training images: which labels are wrong, by what each is worth to its neighbors."""
     x, truth = bundled.digit_images()
     labels, wrong = flip_labels(truth, share=0.1, seed=0)
     began = time.perf_counter()
-    valuation = fw.value_neighbours(x, labels, k=5, weights=[*WEIGHTS, fw.LeaveOneOut()])
+    valuation = fw.value_neighbors(x, labels, k=5, weights=[*WEIGHTS, fw.LeaveOneOut()])
     took = time.perf_counter() - began
     console.print(f"Wrong labels: {int(wrong.sum())} of {len(x)} digits flipped; all valued in {took:.1f} s, exactly.")
     header, rows = ["weighting", "AUROC", "found in the first 10 %", "in the first 20 %"], []
@@ -149,7 +149,7 @@ def value_digits(report: Report, console: Console) -> None:
     show(console, header, rows)
     report.section("Wrong labels").text(
         f"A tenth of {len(x)} digits got the label of another class. Each is valued by how it serves the others as one "
-        f"of their five nearest neighbours, without any clean data: exact semivalues, {took:.1f} s for all weightings."
+        f"of their five nearest neighbors, without any clean data: exact semivalues, {took:.1f} s for all weightings."
     )
     report.table(header, rows, "Share of the wrong labels found when the points of lowest value are inspected first.")
     suspects = valuation.of(fw.Shapley()).suspects(MOST_SUSPICIOUS)

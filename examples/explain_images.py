@@ -12,7 +12,7 @@ import torch
 
 import bundled
 import fwshapley as fw
-from fwshapley.metrics import measure_agreement
+from fwshapley.explanation.metrics import measure_agreement
 
 SMOKE = "--smoke" in sys.argv
 task = bundled.digits()
@@ -30,7 +30,7 @@ print("Its divergence from the model, by share of the image shown, from little t
 print("  " + " ".join(f"{each:.2f}" for each in fidelity["divergence"]))
 
 # %% Explain: one pass for every weighting. A large alpha asks what a patch adds when little else is seen.
-weights = [fw.Beta(alpha=16, beta=1), fw.Shapley(), fw.Beta(alpha=1, beta=4)]
+weights = [fw.Beta(16, 1), fw.Shapley(), fw.Beta(1, 4)]
 images = task.x_test[:4]
 attribution = explainer.explain(images, weights=weights, outputs="predicted")
 for number, output in enumerate(attribution.outputs[:, 0].tolist()):
@@ -47,6 +47,6 @@ print("explain_images.png shows them all.")
 audited = 1 if SMOKE else 3
 exact = torch.stack([fw.exact_values(explainer.game(image), weights) for image in images[:audited]], 1)
 chosen = attribution.outputs[None, :audited, None].expand(len(weights), -1, players.n_players, -1)
-for each, learnt, truth in zip(weights, attribution.values, exact.gather(-1, chosen), strict=True):
-    agreement = measure_agreement(learnt[:audited, :, 0], truth[..., 0])
+for each, learned, truth in zip(weights, attribution.values, exact.gather(-1, chosen), strict=True):
+    agreement = measure_agreement(learned[:audited, :, 0], truth[..., 0])
     print(f"  {each!s:>12}: correlation with the exact values {agreement.pearson:.2f}")

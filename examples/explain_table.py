@@ -23,11 +23,11 @@ train, test = slice(0, 450), slice(450, None)
 # %% A model. Put yours here: any torch module from rows to logits of the classes.
 torch.manual_seed(0)
 model = nn.Sequential(nn.BatchNorm1d(30, affine=False), nn.Linear(30, 32), nn.Tanh(), nn.Linear(32, 2))
-optimiser = torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.1)
+optimizer = torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.1)
 for _ in range(100):
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     nn.functional.cross_entropy(model(x[train]), y[train]).backward()
-    optimiser.step()
+    optimizer.step()
 model.eval()
 print(f"A perceptron, {(model(x[test]).argmax(1) == y[test]).double().mean():.1%} accurate on held-out rows.")
 
@@ -44,14 +44,14 @@ print(f"The surrogate gives the same class as the model on {agreement:.1%} of wh
 
 # %% One row: what speaks for malignant, and the exact values of the same game beside it.
 row = x[test][model(x[test]).argmax(1) == 0][0]  # seen as malignant
-learnt = explainer.explain(row[None], outputs=[0]).values[0, :, 0]
+learned = explainer.explain(row[None], outputs=[0]).values[0, :, 0]
 exact = fw.exact_values(explainer.game(row), fw.Shapley())[:, 0]
-print(f"{'measurement':>20}  learnt  exact   (log odds of malignant)")
-for player in learnt.argsort(descending=True).tolist():
-    print(f"{players.names[player]:>20}  {learnt[player]:+.2f}   {exact[player]:+.2f}")
+print(f"{'measurement':>20}  learned  exact   (log odds of malignant)")
+for player in learned.argsort(descending=True).tolist():
+    print(f"{players.names[player]:>20}  {learned[player]:+.2f}   {exact[player]:+.2f}")
 
 # %% All rows: what matters most on average, under two weightings.
-weights = [fw.Beta(alpha=16, beta=1), fw.Shapley()]
+weights = [fw.Beta(16, 1), fw.Shapley()]
 everything = explainer.explain(x[test], weights=weights, outputs=[0])
 for each, importance in zip(weights, everything.values[..., 0].abs().mean(1), strict=True):
     best = ", ".join(players.names[player] for player in importance.topk(3).indices.tolist())

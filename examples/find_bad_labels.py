@@ -5,7 +5,7 @@
 The cells run one by one in an editor that knows `# %%`, or from start to end.
 """
 
-# %% A table whose columns have one scale: neighbours are near in all of them alike.
+# %% A table whose columns have one scale: neighbors are near in all of them alike.
 import sys
 from typing import Any
 
@@ -30,15 +30,15 @@ labels, wrong = flip_labels(truth[train], share=0.15, seed=0)
 print(f"{wrong.sum()} of {len(labels)} labels are wrong.")
 
 # %% Value every point by its use for the others. No clean data is needed, and nothing is trained.
-valuation = fw.value_neighbours(x[train], labels, k=5)
+valuation = fw.value_neighbors(x[train], labels, k=5)
 suspects = valuation.suspects(20).numpy()
 print(valuation.to_dataframe().sort_values("rank").head(5).to_string(index_names=False))
 print(f"Of the 20 points of lowest value, {wrong[suspects].sum()} have a wrong label.")
 print(f"Of the {len(valuation.suspects())} that do harm (a negative value), {wrong[valuation.suspects()].sum()} have.")
 
 # %% Which weighting finds most? They share all distances, so more of them cost little.
-weights = [fw.Beta(alpha=16, beta=1), fw.Shapley(), fw.Beta(alpha=1, beta=4), fw.Banzhaf(), fw.LeaveOneOut()]
-several = fw.value_neighbours(x[train], labels, k=5, weights=weights)
+weights = [fw.Beta(16, 1), fw.Shapley(), fw.Beta(1, 4), fw.Banzhaf(), fw.LeaveOneOut()]
+several = fw.value_neighbors(x[train], labels, k=5, weights=weights)
 for each in weights:
     found = measure_detection(several.of(each).values, wrong)
     print(f"{each!s:>14}: AUROC {found.auroc:.3f}, {found.found_at_20:.0%} found in the first 20 %")
