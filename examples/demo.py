@@ -154,7 +154,7 @@ def value_digits(report: Report, console: Console) -> None:
     report.table(header, rows, "Share of the wrong labels found when the points of lowest value are inspected first.")
     suspects = valuation.of(fw.Shapley()).suspects(MOST_SUSPICIOUS)
     titles = [f"{labels[row]}, is {truth[row]}" if wrong[row] else f"{labels[row]}" for row in suspects]
-    picture = plot_gallery(x[suspects], titles, [bool(wrong[row]) for row in suspects])
+    picture = plot_gallery(x[suspects].numpy(), titles, [bool(wrong[row]) for row in suspects])
     report.figure(picture, f"The {MOST_SUSPICIOUS} most suspicious images, with their labels; orange are wrong.")
     report.figure(valuation.of(fw.Shapley()).plot(), "All values: harmful points are left of 0.")
 

@@ -92,7 +92,7 @@ def test_coalitions_of_one_size_are_uniform(size: int, generator: torch.Generato
 
 @pytest.mark.parametrize("weights", [Shapley(), Beta(1, 4), Banzhaf(0.2)], ids=str)
 def test_sizes_follow_the_law(weights: Beta, generator: torch.Generator) -> None:
-    law = weights.size_law(9)
+    law = torch.from_numpy(weights.size_law(9))
     coalitions = draw_by_law(law, DRAWS, generator)
     assert_frequencies(coalitions.sum(1).bincount(minlength=9)[1:], law)
 
@@ -102,21 +102,23 @@ def test_sizes_follow_the_law(weights: Beta, generator: torch.Generator) -> None
 
 @pytest.mark.parametrize("weights", [Shapley(), Beta(1, 4), Banzhaf(0.2)], ids=str)
 def test_each_coalition_is_followed_by_its_complement(weights: Beta, generator: torch.Generator) -> None:
-    coalitions, importance = draw_pairs(weights.size_law(7), 200, generator)
+    coalitions, importance = draw_pairs(torch.from_numpy(weights.size_law(7)), 200, generator)
     assert torch.equal(coalitions[0::2], ~coalitions[1::2])
     assert importance.shape == (200,)
 
 
 def test_pairs_of_a_symmetric_law_count_the_same(generator: torch.Generator) -> None:
-    assert draw_pairs(Shapley().size_law(7), 200, generator).importance.tolist() == [1] * 200
-    assert draw_pairs(Banzhaf().size_law(7), 200, generator).importance.tolist() == pytest.approx([1] * 200)
+    assert draw_pairs(torch.from_numpy(Shapley().size_law(7)), 200, generator).importance.tolist() == [1] * 200
+    assert draw_pairs(torch.from_numpy(Banzhaf().size_law(7)), 200, generator).importance.tolist() == pytest.approx(
+        [1] * 200
+    )
 
 
 @pytest.mark.parametrize("weights", [Beta(1, 4), Beta(4, 1), Banzhaf(0.2)], ids=str)
 def test_pairs_of_an_asymmetric_law_are_unbiased_only_with_their_importance(
     weights: Beta, generator: torch.Generator
 ) -> None:
-    n, law, table = 6, weights.size_law(6), Random(6)
+    n, law, table = 6, torch.from_numpy(weights.size_law(6)), Random(6)
 
     def measure(coalitions: Tensor) -> Tensor:
         return table(coalitions) + coalitions.sum(1)
@@ -184,8 +186,8 @@ def test_more_than_there_are_is_refused(generator: torch.Generator) -> None:
     [
         lambda g: draw_permutations(20, 6, g),
         lambda g: draw_bernoulli(torch.full((20,), 0.4), 6, g),
-        lambda g: draw_by_law(Shapley().size_law(6), 20, g),
-        lambda g: draw_pairs(Shapley().size_law(6), 20, g).coalitions,
+        lambda g: draw_by_law(torch.from_numpy(Shapley().size_law(6)), 20, g),
+        lambda g: draw_pairs(torch.from_numpy(Shapley().size_law(6)), 20, g).coalitions,
         lambda g: draw_distinct(3, 18, 6, g),
         lambda g: draw_distinct(3, 18, 60, g),
     ],
@@ -215,7 +217,7 @@ def test_a_seed_is_a_whole_number(seed: int, error: type[Exception]) -> None:
 
 def test_an_odd_number_of_paired_coalitions_is_rejected(generator: torch.Generator) -> None:
     with pytest.raises(ValueError, match="count must be even, got 7"):
-        draw_pairs(Shapley().size_law(4), 7, generator)
+        draw_pairs(torch.from_numpy(Shapley().size_law(4)), 7, generator)
 
 
 @pytest.mark.parametrize("law", [[], [0.5, -0.5], [0.0, 0.0], [0.5, math.nan]])

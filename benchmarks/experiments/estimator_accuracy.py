@@ -185,10 +185,10 @@ def measure_weights(n: int) -> dict[str, float]:
     semivalue = fw.Beta(16, 1)
     return {
         "players": n,
-        "log_weights_s": best_time(lambda: semivalue.log_weights(n)),
-        "log_kernel_s": best_time(lambda: semivalue.log_kernel(n)),
-        "size_law_s": best_time(lambda: semivalue.size_law(n)),
-        "sum_minus_one": float(semivalue.join_law(n).sum() - 1),
+        "log_weights_s": best_time(lambda: torch.from_numpy(semivalue.log_weights(n))),
+        "log_kernel_s": best_time(lambda: torch.from_numpy(semivalue.log_kernel(n))),
+        "size_law_s": best_time(lambda: torch.from_numpy(semivalue.size_law(n))),
+        "sum_minus_one": float(torch.from_numpy(semivalue.join_law(n)).sum() - 1),
     }
 
 

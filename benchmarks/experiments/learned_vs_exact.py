@@ -161,7 +161,7 @@ def sampled(
     calls = max(2 * game.n_players + 10, round(explaining / (seconds(lambda: game(coalitions)) / len(coalitions))))
     values = [
         torch.stack(
-            [fw.least_squares_values(explainer.game(each), w, budget=calls, progress=False).values for each in x]
+            [fw.least_squares_values(explainer.game(each), w, n_calls=calls, progress=False).values for each in x]
         )
         for w in WEIGHTS
     ]

@@ -132,8 +132,8 @@ def label(weights: Beta, n: int) -> ROW:
 
 def lemma_row(weights: Beta, n: int) -> ROW:
     """How different w~(k) and w~(k-1) are, k = 2..n: as a share of the largest weight, and as a ratio."""
-    normalized = n * weights.join_law(n)
-    log_ratio = weights.log_join_law(n).diff()
+    normalized = n * torch.from_numpy(weights.join_law(n))
+    log_ratio = torch.from_numpy(weights.log_join_law(n)).diff()
     return label(weights, n) | {
         "largest_gap_of_peak": normalized.diff().abs().max() / normalized.max(),
         "ratio_at_2": log_ratio[0].exp(),
@@ -184,15 +184,15 @@ def relative_error(estimate: Float64[Tensor, "n games"], values: Float64[Tensor,
 
 def expected_error(weights: Beta, n: int) -> float:
     """Closed form of `relative_error` for random games: root of sum C(n-2, s-1) (q - m)**2 / sum C(n-2, s-1) m**2."""
-    log_mass = log_binomials(n - 2) + 2 * weights.log_kernel(n)
+    log_mass = torch.from_numpy(log_binomials(n - 2)) + 2 * torch.from_numpy(weights.log_kernel(n))
     share = (log_mass - log_mass.logsumexp(0)).exp()
     return float((share @ (kernel_ratio(weights, n) - 1).square()).sqrt())
 
 
 def kernel_ratio(weights: Beta, n: int) -> Float64[Tensor, " n-1"]:
     """q(s) / m(s), s = 1..n-1, both scaled to sum C(n-2, s-1) q(s) = 1, so that both fit an additive game."""
-    scale = log_binomials(n - 2)
-    log_exact, log_paper = weights.log_kernel(n), weights.log_paper_kernel(n)
+    scale = torch.from_numpy(log_binomials(n - 2))
+    log_exact, log_paper = torch.from_numpy(weights.log_kernel(n)), torch.from_numpy(weights.log_paper_kernel(n))
     return (log_paper - (log_paper + scale).logsumexp(0) - log_exact).exp()
 
 
@@ -212,8 +212,8 @@ def level_row(kind: str, weights: Beta, game: Game) -> ROW:
         return (unconstrained_total(game, log_kernel) - total).norm() / total.norm()
 
     return {"games": kind, **label(weights, n)} | {
-        "level_error_unconstrained": level_error(weights.log_kernel(n)),
-        "level_error_unconstrained_paper_kernel": level_error(weights.log_paper_kernel(n)),
+        "level_error_unconstrained": level_error(torch.from_numpy(weights.log_kernel(n))),
+        "level_error_unconstrained_paper_kernel": level_error(torch.from_numpy(weights.log_paper_kernel(n))),
         "level_error_efficient": (efficient - total).norm() / total.norm(),
         "relative_error_plain_pairs": relative_error(with_pairs - (with_pairs.sum(0) - total) / n, values),
     }
@@ -230,7 +230,7 @@ def unconstrained_total(game: Game, log_kernel: Float64[Tensor, " n-1"]) -> Floa
 
 def loss_row(weights: Beta, n: int) -> ROW:
     """Prop. 2.2's lambda: as printed, as it is for the paper's kernel, and as it is for the exact one."""
-    join_law = weights.join_law(n)
+    join_law = torch.from_numpy(weights.join_law(n))
     sizes = torch.arange(1, n, dtype=torch.float64)
     q_total = ((n - 1) * n * join_law[:-1] / (sizes * (n - sizes))).sum()
     return label(weights, n) | {
@@ -259,7 +259,7 @@ def draw_lemma() -> Figure:
     figure, axes = plt.subplots(3, 3, figsize=(8.2, 6.4), sharey="row", sharex="col")
     for row, weights in zip(axes, LEMMA_WEIGHTS, strict=False):
         for axis, n in zip(row, LEMMA_PLAYERS, strict=True):
-            normalized = n * weights.join_law(n)
+            normalized = n * torch.from_numpy(weights.join_law(n))
             k = torch.arange(2, n + 1)
             axis.plot(k, normalized[:-1], color="#E69F00", linewidth=3.5, label=r"$\tilde w(k-1)$")
             axis.plot(k, normalized[1:], color="#0072B2", linewidth=1.2, label=r"$\tilde w(k)$")
@@ -272,7 +272,7 @@ def draw_lemma() -> Figure:
 
     for axis, n in zip(axes[2], LEMMA_PLAYERS, strict=True):
         for weights, color, dashes in zip(LEMMA_WEIGHTS, ("#000000", "#D55E00"), ("-", "--"), strict=True):
-            ratio = weights.log_join_law(n).diff().exp()
+            ratio = torch.from_numpy(weights.log_join_law(n)).diff().exp()
             name = rf"$\alpha={weights.alpha:g},\ \beta={weights.beta:g}$"
             axis.plot(torch.arange(2, n + 1), ratio, color=color, linestyle=dashes, linewidth=1.5, label=name)
         axis.set(yscale="log", xlabel="$k$", title=f"ratio, $n={n}$")
@@ -325,7 +325,7 @@ def draw_ratio(axis: Axes, weights: Beta) -> None:
     for color, n in zip(SEQUENCE, RATIO_PLAYERS, strict=True):
         share = torch.arange(1, n) / n
         axis.plot(share, kernel_ratio(weights, n), color=color, linewidth=1.6, label=f"$n={n}$")
-    law = weights.size_law(n)
+    law = torch.from_numpy(weights.size_law(n))
     axis.fill_between(share, 0.5, 0.5 + 0.45 * law / law.max(), color="0.88", linewidth=0)
     axis.axhline(1, color="0.5", linewidth=0.8)
     axis.set(yscale="log", xlabel="coalition size $s/n$", ylim=(0.5, 20), xlim=(0, 1))

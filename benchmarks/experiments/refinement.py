@@ -189,7 +189,7 @@ def reference(explainer: fw.FeatureExplainer, x: Tensor, calls: int) -> Tensor:
     game = explainer.game(x)
     if game.n_players <= MOST_ENUMERATED:
         return fw.exact_values(game, list(WEIGHTS), progress=False)
-    runs = [fw.least_squares_values(game, each, budget=calls, seed=10**6, progress=False) for each in WEIGHTS]
+    runs = [fw.least_squares_values(game, each, n_calls=calls, seed=10**6, progress=False) for each in WEIGHTS]
     return torch.stack([run.values for run in runs])
 
 
@@ -201,7 +201,7 @@ def from_scratch(explainer: fw.FeatureExplainer, x: Tensor, calls: int, seed: in
     games = [know_game(masked, each, nothing) for each in x.split(1)]
     found = []
     for weights in WEIGHTS:
-        laws = join_laws([weights], n)
+        laws = torch.from_numpy(join_laws([weights], n))
         sizes = best_sizes(laws, laws.new_ones(n - 1))
         some = [refine_game(game, laws, sizes, calls=calls, generator=generator)[0] for game in games]
         found.append(torch.cat(some))
@@ -214,7 +214,7 @@ def least_squares(explainer: fw.FeatureExplainer, x: Tensor, calls: int, seed: i
     return torch.stack(
         [
             torch.stack(
-                [fw.least_squares_values(game, each, budget=calls, seed=seed, progress=False).values for game in games]
+                [fw.least_squares_values(game, each, n_calls=calls, seed=seed, progress=False).values for game in games]
             )
             for each in WEIGHTS
         ]

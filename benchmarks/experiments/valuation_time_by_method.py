@@ -275,7 +275,7 @@ def beta(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
     """Beta-Shapley(16, 1): fits on coalitions drawn by its size law, extrapolated to one for every point."""
     game, n = logistic(points), len(points.y)
     generator = np.random.default_rng(arguments.seeds[0])
-    law = fw.Beta(16, 1).join_law(n).numpy()
+    law = fw.Beta(16, 1).join_law(n)
     began, fits = time.perf_counter(), 0
     while not fits or (time.perf_counter() - began < arguments.seconds and fits < n):
         size = int(generator.choice(n, p=law / law.sum()))

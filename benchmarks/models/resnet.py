@@ -251,7 +251,7 @@ def prepare(data: Path | None, device: torch.device, work: Path, name: Name = "c
     smoke, source = data is None, DATASETS[name]
     images = load(name, data, device) if data else stripes(SMOKE_IMAGES, device)
     validation = VALIDATION if data else SMOKE_VALIDATION
-    players = fw.grid(SIDE, SIDE, patch=2).to(device)
+    players = fw.grid(SIDE, SIDE, patch=2)
     width, epochs, batch = (8, 2, 32) if smoke else (64, source.epochs, BATCH)
     steps = 3 if smoke else source.surrogate_epochs * (len(images.x_train) - validation) // batch
     augment = flip_and_shift if source.mirrored else shift
@@ -343,7 +343,7 @@ def references(
             return torch.cat(worth)[: len(coalitions)]
 
     estimates = [
-        fw.least_squares_values(AllImages(), each, budget=calls, seed=seed, batch_size=2048, progress=False).values
+        fw.least_squares_values(AllImages(), each, n_calls=calls, seed=seed, batch_size=2048, progress=False).values
         for each in weights
     ]
     return torch.stack(estimates).unflatten(2, (len(x), -1)).transpose(1, 2).float()

@@ -1,56 +1,70 @@
-"""Players of a feature-attribution game: which part of an input belongs to whom.
+"""Players of a feature-attribution game: which part of an input belongs to which player.
 
-Columns of a table, groups of columns, patches of an image, or any map of segments: each is an assignment of the
-positions of an input to players 0..n-1.
+Columns of a table, groups of columns, patches of an image, or any segmentation: each is an assignment of the positions
+of an input to players 0..n-1. Nothing here imports torch, except methods that are called with tensors.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
-from torch import Tensor
+from numpy import ndarray
 
-from fwshapley._internal.checks import as_tensor, check_names, check_whole
+from fwshapley._internal.arrays import Device, Tensor, to_numpy
+from fwshapley._internal.checks import Array, check_names, check_whole
 
 IMAGE_DIMENSIONS = 2
-MOST_MEMBERSHIPS = 2**22
-"""Pairs of a position and a player that are looked at at once."""
-MOST_POSITIONS = 2**26
+MAX_MEMBERSHIPS = 2**22
+"""Pairs of a position and a player that are summed over at once."""
+
+MAX_POSITIONS = 2**26
 """Columns or pixels of an input."""
-MOST_LISTED = 12
-"""Numbers of players in an error."""
+
+MAX_LISTED = 12
+"""Numbers of players that an error lists."""
 
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """An assignment of positions to players.
+    """An assignment of the positions of an input to players, made by `columns`, `groups`, `grid` or `segments`.
 
     Attributes:
-        assignment: player of each position: (columns,) for a table, (height, width) for images.
+        assignment: number of the player that each position belongs to: (columns,) for a table, (height, width) for
+            images.
         names: one per player.
         grid: (rows, columns) if the players are the cells of a regular grid, in reading order.
-        columns: names of the columns of the table, where they are known; tables are then matched by name.
+        columns: names of the table's columns, if they are known; tables are then matched by name.
+
+    Example:
+        >>> grid(4, 4, patch=2).assignment.tolist()
+        [[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3], [2, 2, 3, 3]]
     """
 
-    assignment: Int[Tensor, "*positions"]
+    assignment: Int[ndarray, "*positions"]
     names: tuple[str, ...]
     grid: tuple[int, int] | None = None
     columns: tuple[str, ...] | None = None
+    _on_device: dict[Device, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.assignment.is_meta:  # which has a shape, but no numbers
-            return
-        present = self.assignment.unique().tolist()
+        assignment = _check_assignment("assignment", self.assignment)
+        object.__setattr__(self, "assignment", assignment)
+        object.__setattr__(self, "names", check_names("names", self.names))
+        present = np.unique(assignment).tolist()
         if present != list(range(len(self.names))):
-            first = ", ".join(map(str, present[:MOST_LISTED])) + ", ..." * (len(present) > MOST_LISTED)
-            raise ValueError(f"players must be numbered 0..{len(self.names) - 1} with none left out, got {first}")
+            numbers = ", ".join(map(str, present[:MAX_LISTED])) + ", ..." * (len(present) > MAX_LISTED)
+            raise ValueError(
+                f"assignment must number the {len(self.names)} players in names 0..{len(self.names) - 1} without gaps, "
+                f"got {numbers}"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_on_device": {}}  # copies on devices are made again where they are needed
 
     @property
     def n_players(self) -> int:
@@ -59,98 +73,127 @@ class Players:
 
     @property
     def is_image(self) -> bool:
-        """Whether positions are pixels (and inputs have channels) rather than columns."""
+        """Whether positions are pixels of images with channels, rather than columns of a table."""
         return self.assignment.ndim == IMAGE_DIMENSIONS
 
-    def check(self, x: Tensor) -> None:
-        """Raise unless x is a batch of inputs that these players divide."""
-        shape, wanted = tuple(x.shape), tuple(self.assignment.shape)
-        if self.is_image and (x.ndim != IMAGE_DIMENSIONS + 2 or shape[-2:] != wanted):
+    def check(self, x: Array) -> None:
+        """Raise a ValueError unless the shape of a batch of inputs fits these players."""
+        shape = tuple(np.shape(x))
+        expected = self.assignment.shape
+        if self.is_image and (len(shape) != IMAGE_DIMENSIONS + 2 or shape[-2:] != expected):
             raise ValueError(
-                f"these players divide images: expected (batch, channels, {wanted[0]}, {wanted[1]}), got {shape}"
+                f"inputs must have shape (batch, channels, {expected[0]}, {expected[1]}) for these players, got {shape}"
             )
-        if not self.is_image and shape[1:] != wanted:
-            raise ValueError(
-                f"these players divide rows of {wanted[0]} columns: expected (batch, {wanted[0]}), got {shape}"
-            )
-
-    def spread(self, coalitions: Bool[Tensor, "batch players"]) -> Bool[Tensor, "batch ..."]:
-        """Mask of the positions that belong to each coalition, with an axis for the channels of an image."""
-        if self.grid is not None:  # without looking up an index for every pixel
-            (rows, cells), height = self.grid, self.assignment.shape[0] // self.grid[0]
-            width = self.assignment.shape[1] // cells
-            blocks = coalitions.reshape(-1, 1, rows, 1, cells, 1).expand(-1, 1, rows, height, cells, width)
-            return blocks.reshape(-1, 1, *self.assignment.shape)
-        mask = coalitions[:, self.assignment.to(coalitions.device).flatten()]
-        return mask.unflatten(1, (1, *self.assignment.shape)) if self.is_image else mask
-
-    def to(self, device: torch.device | str) -> Players:
-        """Return the same players with their map on a device."""
-        return replace(self, assignment=self.assignment.to(device))
+        if not self.is_image and shape[1:] != expected:
+            raise ValueError(f"inputs must have shape (batch, {expected[0]}) for these players, got {shape}")
 
     def facts(self) -> dict[str, Any]:
-        """Everything but the map, as JSON holds it."""
+        """Return everything but the assignment, for JSON."""
         return {"names": self.names, "grid": self.grid, "columns": self.columns}
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any], assignment: Int[Tensor, "*positions"]) -> Players:
-        """Return the players whose `facts` and map were saved."""
-        grid, columns = (None if facts[name] is None else tuple(facts[name]) for name in ("grid", "columns"))
-        return cls(assignment, tuple(facts["names"]), grid=grid, columns=columns)
+    def from_facts(cls, facts: Mapping[str, Any], assignment: Array) -> Players:
+        """Return the players whose `facts` and assignment were saved."""
+        grid = None if facts["grid"] is None else tuple(facts["grid"])
+        columns = None if facts["columns"] is None else tuple(facts["columns"])
+        return cls(to_numpy(assignment), tuple(facts["names"]), grid=grid, columns=columns)
 
     def for_table(self, names: Sequence[str]) -> Players:
-        """Return the players of a table with these columns: found by name, whatever their order, if names are known."""
+        """Return the players of a table with these columns, matched by name in any order if names are known."""
         if self.columns is None or self.columns == tuple(names):
             return self
         if sorted(self.columns) != sorted(names):
             raise ValueError(
-                f"players were made for the columns {', '.join(self.columns)}, and the table has {', '.join(names)}"
+                f"players were made for the columns {', '.join(self.columns)}, but the table has {', '.join(names)}"
             )
         order = [self.columns.index(name) for name in names]
         return replace(self, assignment=self.assignment[order], columns=tuple(names))
 
+    def assignment_on(self, device: Device) -> Int[Tensor, "*positions"]:
+        """Return the assignment as a tensor on a device; it is copied there once."""
+        import torch  # noqa: PLC0415 - the caller has imported it
+
+        if device not in self._on_device:
+            self._on_device[device] = torch.from_numpy(self.assignment).to(device)
+        return self._on_device[device]
+
+    def spread(self, coalitions: Bool[Tensor, "batch players"]) -> Bool[Tensor, "batch ..."]:
+        """Return the mask of the positions in each coalition, with an axis for the channels of an image.
+
+        Args:
+            coalitions: (batch, players), boolean.
+
+        Returns:
+            (batch, columns) or (batch, 1, height, width).
+        """
+        if self.grid is not None:  # faster than an index for every pixel
+            rows, cells = self.grid
+            height = self.assignment.shape[0] // rows
+            width = self.assignment.shape[1] // cells
+            blocks = coalitions.reshape(-1, 1, rows, 1, cells, 1).expand(-1, 1, rows, height, cells, width)
+            return blocks.reshape(-1, 1, *self.assignment.shape)
+        mask = coalitions[:, self.assignment_on(coalitions.device).flatten()]
+        return mask.unflatten(1, (1, *self.assignment.shape)) if self.is_image else mask
+
     def pool(self, maps: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels players"]:
-        """Mean of a map over the pixels of each player; a grid of the map's own size is read off."""
+        """Return the mean of each map over the pixels of each player.
+
+        Args:
+            maps: (batch, channels, height, width), of any resolution.
+
+        Returns:
+            (batch, channels, players).
+        """
+        import torch  # noqa: PLC0415 - the caller has imported it
+
         if self.grid == tuple(maps.shape[-2:]):
             return maps.flatten(2)
-        sized = torch.nn.functional.interpolate(
-            maps, tuple(self.assignment.shape), mode="bilinear", align_corners=False
-        )
-        return self.sum(sized) / self.sum(torch.ones_like(sized[:1, :1]))
+        resized = torch.nn.functional.interpolate(maps, self.assignment.shape, mode="bilinear", align_corners=False)
+        return self.sum(resized) / self.sum(torch.ones_like(resized[:1, :1]))
 
     def sum(self, maps: Float[Tensor, "*axes"]) -> Float[Tensor, "*front players"]:
-        """Sum over the positions of each player, which are the last axes of a map.
+        """Return sums over the positions of each player, which are the last axes of the maps.
 
-        Products with who owns what, some players at a time, rather than `index_add`, whose order differs from run to
-        run on a GPU.
+        A matrix product with the memberships of some players at a time; `index_add` is not deterministic on a GPU.
         """
+        import torch  # noqa: PLC0415 - the caller has imported it
+
         if self.grid is not None:
             rows, cells = self.grid
             return maps.unflatten(-1, (cells, -1)).unflatten(-3, (rows, -1)).sum((-3, -1)).flatten(-2)
         positions = maps.flatten(-self.assignment.ndim)
-        owners = self.assignment.to(maps.device).flatten()[:, None]
-        everyone = torch.arange(self.n_players, device=maps.device)
-        some = max(1, MOST_MEMBERSHIPS // len(owners))
-        return torch.cat([positions @ (owners == each).to(maps.dtype) for each in everyone.split(some)], -1)
+        owners = self.assignment_on(maps.device).flatten()[:, None]
+        at_once = max(1, MAX_MEMBERSHIPS // len(owners))
+        chunks = torch.arange(self.n_players, device=maps.device).split(at_once)
+        return torch.cat([positions @ (owners == players).to(maps.dtype) for players in chunks], -1)
 
 
 def columns(count: int, names: Sequence[str] | None = None) -> Players:
-    """One player per column of a table."""
+    """Make one player per column of a table.
+
+    Args:
+        count: number of columns.
+        names: one per column; by default "column 0" and so on.
+
+    Example:
+        >>> columns(3, names=["age", "income", "city"]).n_players
+        3
+    """
     count = _check_count("count", count)
-    return Players(torch.arange(count), _names(names, count, "column"))
+    return Players(np.arange(count), _names(names, count, "column"))
 
 
 def groups(
-    members: Mapping[str, Sequence[int] | Sequence[str]],
+    members: Mapping[str, Iterable[int | str]],
     count: int | None = None,
     *,
     names: Iterable[str] | None = None,
 ) -> Players:
-    """Groups of columns as players, e.g. a one-hot group; columns not named are players of their own.
+    """Make groups of columns players, e.g. the columns of a one-hot encoding; other columns are players on their own.
 
     Args:
-        members: columns by name of the group: their numbers, or names if `names` are given.
-        count: number of columns of the table; by default the largest column named, plus one.
+        members: columns of each group, by the group's name: numbers, or names if `names` is passed.
+        count: number of columns of the table; by default the largest column number in `members` plus one.
         names: of all columns of the table, e.g. those of a DataFrame; they also name the columns in no group.
 
     Example:
@@ -164,51 +207,37 @@ def groups(
             "members must map the name of each group to its columns, e.g. groups({'color': [0, 1], 'price': [2]}); "
             f"got {type(members).__name__}"
         )
-    every = None if names is None else list(check_names("names", names))
+    column_names = None if names is None else list(check_names("names", names))
     listed = {str(name): _check_group(name, group) for name, group in members.items()}
-    numbers = {name: [_number(name, column, every) for column in group] for name, group in listed.items()}
-    named = [column for group in numbers.values() for column in group]
+    numbers = {name: [_column_number(name, column, column_names) for column in group] for name, group in listed.items()}
+    grouped = [column for group in numbers.values() for column in group]
     if count is None:
-        count = max(named, default=-1) + 1 if every is None else len(every)
+        count = max(grouped, default=-1) + 1 if column_names is None else len(column_names)
     count = _check_count("count", count)
-    repeated = {column for column in named if named.count(column) > 1}
-    if repeated or any(not 0 <= column < count for column in named):
-        raise ValueError(f"each of the columns 0..{count - 1} may be in one group only; got {listed}")
+    repeated = {column for column in grouped if grouped.count(column) > 1}
+    if repeated or any(not 0 <= column < count for column in grouped):
+        raise ValueError(f"members must name each of the columns 0..{count - 1} at most once; got {listed}")
     empty = [name for name, group in listed.items() if not group]
     if empty:
-        raise ValueError(f"the group {empty[0]!r} has no columns")
+        raise ValueError(f"members has no columns for the group {empty[0]!r}")
     owners = {column: name for name, group in numbers.items() for column in group}
-    single = _names(every, count, "column")
+    single = _names(column_names, count, "column")
     labels = [owners.get(column, single[column]) for column in range(count)]
     taken = [label for column, label in enumerate(labels) if column not in owners and label in listed]
     if taken:
-        raise ValueError(f"{taken[0]!r} is the name of a column that is in no group; call the group otherwise")
+        raise ValueError(f"{taken[0]!r} is the name of a group and of a column outside it; rename the group")
     order = list(dict.fromkeys(labels))
-    assignment = torch.tensor([order.index(label) for label in labels])
-    return Players(assignment, tuple(order), columns=None if every is None else tuple(every))
-
-
-def _check_group(name: object, group: Iterable[int | str]) -> list[int | str]:
-    """Return the columns of a group as a list, or raise an error that names it."""
-    if isinstance(group, str) or not isinstance(group, Iterable):
-        raise TypeError(f"the columns of group {name!r} must be a list of numbers or names, got {group!r}")
-    return list(group)
-
-
-def _number(group: str, column: int | str, names: Sequence[str] | None) -> int:
-    """Return the number of a column that is given by its number or name."""
-    if not isinstance(column, str):
-        if isinstance(column, bool | np.bool_):
-            raise TypeError(f"columns of group {group!r} must be numbers or names, got {column}")
-        return check_whole(f"columns of group {group!r}", column, minimum=-sys.maxsize)
-    if names is None or column not in names:
-        known = "pass names=..., e.g. those of the DataFrame" if names is None else f"there are {', '.join(names)}"
-        raise ValueError(f"there is no column {column!r} to group: {known}")
-    return names.index(column)
+    assignment = np.array([order.index(label) for label in labels])
+    return Players(assignment, tuple(order), columns=None if column_names is None else tuple(column_names))
 
 
 def grid(height: int, width: int, *, patch: int) -> Players:
-    """Square patches of an image as players, in reading order.
+    """Make square patches of an image players, in reading order.
+
+    Args:
+        height: of the image, in pixels.
+        width: of the image, in pixels.
+        patch: side of a patch, in pixels; it must divide both.
 
     Example:
         >>> grid(32, 32, patch=2).n_players
@@ -216,28 +245,63 @@ def grid(height: int, width: int, *, patch: int) -> Players:
     """
     _check_count("height * width", check_whole("height", height) * check_whole("width", width))
     if height % check_whole("patch", patch) or width % patch:
-        raise ValueError(f"patches of {patch} do not tile an image of {height} x {width}")
-    rows, cells = height // patch, width // patch
-    row, cell = torch.arange(height) // patch, torch.arange(width) // patch
+        raise ValueError(f"patch={patch} must divide the height and width of the image, {height} x {width}")
+    rows = height // patch
+    cells = width // patch
+    row = np.arange(height) // patch
+    cell = np.arange(width) // patch
     names = tuple(f"({r}, {c})" for r in range(rows) for c in range(cells))
     return Players(row[:, None] * cells + cell, names, grid=(rows, cells))
 
 
-def segments(
-    assignment: Tensor | NDArray[Any] | Sequence[Sequence[int]], names: Sequence[str] | None = None
-) -> Players:
-    """Any division of an image: (height, width) player numbers 0..n-1."""
+def segments(assignment: Array, names: Sequence[str] | None = None) -> Players:
+    """Make the segments of an image players, e.g. superpixels.
+
+    Args:
+        assignment: (height, width), the number of the player of each pixel, 0..n-1.
+        names: one per player; by default "segment 0" and so on.
+
+    Example:
+        >>> segments([[0, 0, 1], [0, 2, 1]]).n_players
+        3
+    """
+    numbers = _check_assignment("assignment", assignment)
+    if numbers.ndim != IMAGE_DIMENSIONS or not numbers.size:
+        raise ValueError(f"assignment must have shape (height, width), got shape {numbers.shape}")
+    return Players(numbers, _names(names, len(np.unique(numbers)), "segment"))
+
+
+def _check_assignment(name: str, values: Array) -> Int[ndarray, "*positions"]:
+    """Return player numbers as integers, or raise an error that names the argument."""
     try:
-        given = as_tensor(assignment)
+        numbers = to_numpy(values)
+        if numbers.dtype.kind not in "iufb":
+            raise TypeError(f"got {numbers.dtype}")  # noqa: TRY301 - one error for all that cannot be converted
+        whole = numbers.astype(np.int64)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"a map of segments is (height, width) player numbers, got other entries ({error})") from error
-    numbers = given.long()
-    if not bool((numbers == given).all()):
-        wrong = given[numbers != given][0]
-        raise ValueError(f"segments must be whole numbers, got {float(wrong):g}")
-    if numbers.ndim != IMAGE_DIMENSIONS or not numbers.numel():
-        raise ValueError(f"a map of segments is (height, width) player numbers, got shape {tuple(numbers.shape)}")
-    return Players(numbers, _names(names, len(numbers.unique()), "segment"))
+        raise TypeError(f"{name} must be an array of player numbers, e.g. from segments (got {error})") from error
+    if not np.array_equal(whole, numbers):
+        raise ValueError(f"{name} must be whole numbers of players, got {float(numbers[whole != numbers].flat[0]):g}")
+    return whole
+
+
+def _check_group(name: object, group: Iterable[int | str]) -> list[int | str]:
+    """Return the columns of a group as a list, or raise an error that names the group."""
+    if isinstance(group, str) or not isinstance(group, Iterable):
+        raise TypeError(f"the columns of group {name!r} must be a list of numbers or names, got {group!r}")
+    return list(group)
+
+
+def _column_number(group: str, column: int | str, names: Sequence[str] | None) -> int:
+    """Return the number of a column that is given by number or name."""
+    if not isinstance(column, str):
+        if isinstance(column, bool | np.bool_):
+            raise TypeError(f"columns of group {group!r} must be numbers or names, got {column}")
+        return check_whole(f"columns of group {group!r}", column, minimum=-sys.maxsize)
+    if names is None or column not in names:
+        hint = "pass names=..., e.g. those of the DataFrame" if names is None else f"the columns are {', '.join(names)}"
+        raise ValueError(f"group {group!r} contains the unknown column {column!r}: {hint}")
+    return names.index(column)
 
 
 def _names(names: Sequence[str] | None, count: int, kind: str) -> tuple[str, ...]:
@@ -245,13 +309,13 @@ def _names(names: Sequence[str] | None, count: int, kind: str) -> tuple[str, ...
         return tuple(f"{kind} {number}" for number in range(count))
     checked = check_names("names", names)
     if len(checked) != count:
-        raise ValueError(f"{len(checked)} names for {count} {kind}s")
+        raise ValueError(f"names has {len(checked)} entries for {count} {kind}s")
     return checked
 
 
 def _check_count(name: str, count: int) -> int:
-    """Return a number of columns or pixels, or raise an error that names it if no input has so many."""
+    """Return a number of columns or pixels, or raise an error that names it if it is too large for any input."""
     count = check_whole(name, count)
-    if count > MOST_POSITIONS:
-        raise ValueError(f"{name} must be at most {MOST_POSITIONS:,}, got {count:,}")
+    if count > MAX_POSITIONS:
+        raise ValueError(f"{name} must be at most {MAX_POSITIONS:,}, got {count:,}")
     return count

@@ -1,4 +1,4 @@
-"""Pictures. They need matplotlib (`pip install 'fwshapley[plots]'`) and return a Figure, without touching pyplot."""
+"""Figures. They need matplotlib (`pip install 'fwshapley[plots]'`), take numpy arrays and leave pyplot as it is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from torch import Tensor
+from numpy import ndarray
 
 from fwshapley.semivalues import Semivalue
 
@@ -36,7 +36,7 @@ class Errors(NamedTuple):
         source: what values came from, if it needs to be said, such as "refined, 128 calls".
     """
 
-    sizes: Float[Tensor, "weights rows players"] | None = None
+    sizes: Float[ndarray, "weights rows players"] | None = None
     kind: str = ""
     source: str = ""
 
@@ -62,9 +62,9 @@ def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
             "marker": "o" if n <= MOST_MARKED_SIZES else "",
             "markersize": 3.5,
         }
-        join.plot(np.arange(n), each.join_law(n).numpy(), **style)
-        kernel.plot(np.arange(1, n), each.log_kernel(n).numpy() / np.log(10), **style)
-        sampled.plot(np.arange(1, n), each.size_law(n).numpy(), **style)
+        join.plot(np.arange(n), each.join_law(n), **style)
+        kernel.plot(np.arange(1, n), each.log_kernel(n) / np.log(10), **style)
+        sampled.plot(np.arange(1, n), each.size_law(n), **style)
     _label(join, "coalition that a player joins", "its size $s$", "probability $w(s)$")
     _label(kernel, "least-squares weight of a coalition", "its size $s$", "$\\log_{10}\\, m(s)$")
     _label(sampled, "coalition drawn for least squares", "its size $s$", "probability $P(s)$")
@@ -75,13 +75,13 @@ def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
 
 
 def plot_heat_maps(
-    images: Float[Tensor, "rows channels height width"],
-    maps: Float[Tensor, "weights rows height width"],
+    images: Float[ndarray, "rows channels height width"],
+    maps: Float[ndarray, "weights rows height width"],
     labels: Sequence[str],
     titles: Sequence[str],
     errors: Errors = NO_ERRORS,
 ) -> Figure:
-    """Draw each image beside its heat maps: red speaks for the output, blue against it.
+    """Draw each image beside its heat maps: red raises the output, blue lowers it.
 
     Each map has its own scale, written below it, and the root mean square of its errors where they are known.
     """
@@ -90,13 +90,13 @@ def plot_heat_maps(
     for row, (image, label) in enumerate(zip(images, labels, strict=True)):
         _draw_image(axes[row, 0], image, label)
         for column, title in enumerate(titles):
-            heat, cell = maps[column, row].numpy(), axes[row, 1 + column]
-            _draw_image(cell, image.mean(0, keepdim=True), "", palest=PALE)
+            heat, cell = maps[column, row], axes[row, 1 + column]
+            _draw_image(cell, image.mean(0, keepdims=True), "", palest=PALE)
             limit = float(np.abs(heat).max()) or 1.0
             cell.imshow(heat, cmap="RdBu_r", vmin=-limit, vmax=limit, alpha=0.7, interpolation="nearest")
             scale = f"colors to ±{limit:.2g}"
             if errors.sizes is not None:
-                scale += f", error {float(errors.sizes[column, row].square().mean().sqrt()):.1g}"
+                scale += f", error {np.sqrt(np.square(errors.sizes[column, row]).mean()):.1g}"
             cell.set_xlabel(scale, fontsize="x-small")
             if not row:
                 cell.set_title(title, fontsize="small")
@@ -105,7 +105,7 @@ def plot_heat_maps(
 
 
 def plot_bars(
-    values: Float[Tensor, "weights rows players"],
+    values: Float[ndarray, "weights rows players"],
     names: Sequence[str],
     labels: Sequence[str],
     titles: Sequence[str],
@@ -122,12 +122,12 @@ def plot_bars(
     for row, label in enumerate(labels):
         for column, title in enumerate(titles):
             value, cell = values[column, row], axes[row, column]
-            first = value.abs().argsort(descending=True)[:shown].flip(0)
+            first = np.abs(value).argsort(kind="stable")[-shown:]
             cell.barh(
                 [names[player] for player in first.tolist()],
-                value[first].numpy(),
+                value[first],
                 color=[COLORS[1] if amount > 0 else COLORS[0] for amount in value[first].tolist()],
-                xerr=None if errors.sizes is None else 2 * errors.sizes[column, row][first].numpy(),
+                xerr=None if errors.sizes is None else 2 * errors.sizes[column, row][first],
                 error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
             )
             cell.axvline(0, color="gray", linewidth=0.8)
@@ -141,7 +141,7 @@ def plot_bars(
 
 
 def plot_gallery(
-    images: Float[Tensor, "images channels height width"],
+    images: Float[ndarray, "images channels height width"],
     titles: Sequence[str],
     marked: Sequence[bool],
     columns: int = 8,
@@ -160,14 +160,14 @@ def plot_gallery(
     return figure
 
 
-def plot_values(several: Sequence[tuple[str, Float[Tensor, " n"], Float[Tensor, " n"]]]) -> Figure:
+def plot_values(several: Sequence[tuple[str, Float[ndarray, " n"], Float[ndarray, " n"]]]) -> Figure:
     """Draw values of points: a histogram, and all of them in order with two standard errors, a row per weighting."""
     figure = new_figure(width=9, height=2.8 * len(several))
     axes = figure.subplots(len(several), 2, squeeze=False)
     for (name, values, stderr), (histogram, ranked) in zip(several, axes, strict=True):
-        spread, size = float(values.max() - values.min()), float(values.abs().max())
+        spread, size = float(values.max() - values.min()), float(np.abs(values).max())
         bins = MOST_MARKED_SIZES if spread > MOST_MARKED_SIZES * np.spacing(size) else 1
-        counts, edges, bars = histogram.hist(values.numpy(), bins=bins, color=COLORS[0])
+        counts, edges, bars = histogram.hist(values, bins=bins, color=COLORS[0])
         for bar, right in zip(bars, edges[1:], strict=True):
             if right <= 0:
                 bar.set_color(COLORS[1])
@@ -177,15 +177,15 @@ def plot_values(several: Sequence[tuple[str, Float[Tensor, " n"], Float[Tensor, 
         order = values.argsort()
         place = np.arange(1, len(values) + 1)
         low, high = (values - 2 * stderr)[order], (values + 2 * stderr)[order]
-        ranked.fill_between(place, low.numpy(), high.numpy(), color=COLORS[5], alpha=0.4, linewidth=0)
-        ranked.plot(place, values[order].numpy(), color=COLORS[0])
+        ranked.fill_between(place, low, high, color=COLORS[5], alpha=0.4, linewidth=0)
+        ranked.plot(place, values[order], color=COLORS[0])
         ranked.axhline(0, color="gray", linewidth=0.8)
         _label(ranked, "all points, with two standard errors", "rank, from the most suspicious", "value")
     return figure
 
 
 def plot_curves(
-    curves: Mapping[str, tuple[Float[Tensor, " points"], Float[Tensor, " points"]]], bounds: Sequence[str] = ()
+    curves: Mapping[str, tuple[Float[ndarray, " points"], Float[ndarray, " points"]]], bounds: Sequence[str] = ()
 ) -> Figure:
     """Draw inclusion and exclusion curves side by side, a line per method; bounds are drawn as such, in gray."""
     figure = new_figure(width=10, height=3.6)
@@ -193,7 +193,7 @@ def plot_curves(
         colors, dashes = itertools.cycle(COLORS), itertools.cycle(("--", ":"))
         for name, both in curves.items():
             style = {"color": "gray", "linestyle": next(dashes)} if name in bounds else {"color": next(colors)}
-            axes.plot(np.linspace(0, 1, len(both[place])), both[place].numpy(), label=name, **style)
+            axes.plot(np.linspace(0, 1, len(both[place])), both[place], label=name, **style)
         _label(axes, title, "share of the players, the most important first", "share of inputs that keep their class")
         axes.set_ylim(0, 1.02)
     figure.axes[1].legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
@@ -221,11 +221,11 @@ def plot_training(histories: Mapping[str, Sequence[tuple[int, float]]]) -> Figur
     return figure
 
 
-def _draw_image(axes: Axes, image: Float[Tensor, "channels height width"], label: str, *, palest: float = 0.0) -> None:
+def _draw_image(axes: Axes, image: Float[ndarray, "channels height width"], label: str, *, palest: float = 0.0) -> None:
     """Draw an image, its darkest pixel as gray as palest says."""
-    low, high = image.aminmax()
-    scaled = palest + (1 - palest) * ((image - low) / (high - low).clamp(min=1e-12)).permute(1, 2, 0)
-    axes.imshow((scaled if scaled.shape[2] == RGB else scaled.mean(2)).numpy(), cmap="gray", vmin=0, vmax=1)
+    low, high = image.min(), image.max()
+    scaled = palest + (1 - palest) * ((image - low) / max(high - low, 1e-12)).transpose(1, 2, 0)
+    axes.imshow(scaled if scaled.shape[2] == RGB else scaled.mean(2), cmap="gray", vmin=0, vmax=1)
     axes.set_ylabel(label, fontsize="small")
     axes.set_xticks([])
     axes.set_yticks([])

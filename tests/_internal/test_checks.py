@@ -7,15 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
-from fwshapley._internal.checks import (
-    check_choice,
-    check_classes,
-    check_finite,
-    check_list,
-    check_numbers,
-    check_real,
-    check_whole,
-)
+from fwshapley._internal.checks import check_choice, check_list, check_real, check_whole
+from fwshapley._internal.tensors import check_classes, check_finite, check_tensor
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), torch.tensor(3)], ids=lambda value: type(value).__name__)
@@ -67,7 +60,7 @@ def test_numbers_that_are_not_finite_are_named(value: float) -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_what_is_no_array_of_numbers_is_named(values: list[float]) -> None:
     with pytest.raises(TypeError, match=r"weights must be an array of .*numbers, got"):
-        check_numbers("weights", values)
+        check_tensor("weights", values)
 
 
 def test_arrays_of_numbers_become_floats() -> None:
@@ -78,8 +71,8 @@ def test_arrays_of_numbers_become_floats() -> None:
         pd.DataFrame({"a": [0.1, 2]}),
         torch.tensor([0.1, 2]).double(),
     ):
-        assert check_numbers("weights", values).flatten().tolist() == pytest.approx([0.1, 2.0], abs=1e-8)
-    assert check_numbers("weights", [0.1]).item() == 0.1  # not rounded to single precision
+        assert check_tensor("weights", values).flatten().tolist() == pytest.approx([0.1, 2.0], abs=1e-8)
+    assert check_tensor("weights", [0.1]).item() == 0.1  # not rounded to single precision
 
 
 def test_unknown_choices_are_named_with_the_known_ones() -> None:

@@ -12,7 +12,7 @@ def make(weights: Semivalue | list[Semivalue], outputs: int | None = None) -> Es
     front = (len(weights),) if isinstance(weights, list) else ()
     shape = (*front, 3) if outputs is None else (*front, 3, outputs)
     values = torch.arange(torch.Size(shape).numel(), dtype=torch.float64).reshape(shape)
-    return Estimate(values, values / 10, values + 5, calls=7, weights=weights, total="raw", method="hand")
+    return Estimate(values, values / 10, values + 5, n_calls=7, weights=weights, total="raw", method="hand")
 
 
 @pytest.mark.parametrize("weights", [Shapley(), [Shapley()], [Beta(4, 1), Banzhaf()]])
@@ -24,7 +24,7 @@ def test_results_come_back_from_their_file(
     result.save(tmp_path / "estimate.safetensors")
     loaded = Estimate.load(tmp_path / "estimate.safetensors")
     assert loaded.weights == weights
-    assert (loaded.calls, loaded.total, loaded.method) == (7, "raw", "hand")
+    assert (loaded.n_calls, loaded.total, loaded.method) == (7, "raw", "hand")
     for name in Estimate.per_weighting:
         assert torch.equal(getattr(loaded, name), getattr(result, name))
 

@@ -29,7 +29,7 @@ Total = Literal["raw", "efficient"]
 
 class Estimator(NamedTuple):
     estimate: Callable[..., Estimate]
-    budget: int
+    n_calls: int
     """Enough for standard errors to be trusted, and too little for least squares to enumerate 9 players."""
 
 
@@ -69,7 +69,7 @@ def skip_unless_mixture(estimator: Estimator, weights: Semivalue) -> None:
 def run_with_smallest_budget(estimator: Estimator, game: Game, weights: Semivalue, seed: int) -> Estimate:
     for budget in itertools.count(2, step=2):
         try:
-            return estimator.estimate(game, weights, budget=budget, seed=seed)
+            return estimator.estimate(game, weights, n_calls=budget, seed=seed)
         except ValueError:
             continue
     raise AssertionError
@@ -93,7 +93,7 @@ def test_values_are_within_four_standard_errors(
     game, weights = games[name], semivalue_for(9)
     skip_unless_mixture(estimator, weights)
     # These are thousands of comparisons: the mean of a few runs has no tails heavy enough to fail by chance.
-    runs = [estimator.estimate(game, weights, budget=estimator.budget, total=total, seed=seed) for seed in range(8)]
+    runs = [estimator.estimate(game, weights, n_calls=estimator.n_calls, total=total, seed=seed) for seed in range(8)]
     mean = torch.stack([run.values for run in runs]).mean(0)
     standard_error = torch.stack([run.stderr for run in runs]).square().sum(0).sqrt() / len(runs)
     assert bool(standard_error.isfinite().all())
@@ -104,7 +104,7 @@ def test_values_are_within_four_standard_errors(
 @pytest.mark.parametrize("n", [30, 120])
 def test_many_players_are_within_four_standard_errors(estimator: Estimator, weights: Semivalue, n: int) -> None:
     game = Pairwise(normal(n), normal(n, n) / n)
-    estimate = estimator.estimate(game, weights, budget=250 * n)
+    estimate = estimator.estimate(game, weights, n_calls=250 * n)
     assert bool(((estimate.values - game.values(weights)).abs() <= 4 * estimate.stderr + 1e-10).all())
     assert float(estimate.stderr.max()) < 0.05
 
@@ -127,7 +127,7 @@ def test_two_standard_errors_cover_95_percent(
     truth = truth_of(game, weights, total)
     covered = []
     for seed in range(200):
-        estimate = estimator.estimate(game, weights, budget=estimator.budget, total=total, seed=seed)
+        estimate = estimator.estimate(game, weights, n_calls=estimator.n_calls, total=total, seed=seed)
         covered.append((estimate.values - truth).abs() <= 2 * estimate.stderr)
     assert 0.93 <= float(torch.stack(covered).double().mean()) <= 0.97
 
@@ -151,7 +151,7 @@ def test_intervals_cover_from_the_smallest_budget_on(smooth_game: Callable[..., 
     for game, budget in itertools.product(games, [SMALLEST[name], 2 * SMALLEST[name]]):
         truth = exact_values(game, Shapley())
         for seed in range(25):
-            found = estimate(game, Shapley(), budget=budget, seed=seed, progress=False)
+            found = estimate(game, Shapley(), n_calls=budget, seed=seed, progress=False)
             if not bool(found.stderr.isfinite().all()):
                 continue
             low, high = found.interval()
@@ -172,7 +172,7 @@ def test_intervals_of_many_players_and_other_weightings_cover(name: str) -> None
     for n, weights in itertools.product([6, 30], [Beta(4, 1), Beta(1, 4)]):
         game = Pairwise(normal(n), normal(n, n) / n)
         for seed in range(30):
-            found = ESTIMATORS[name].estimate(game, weights, budget=2 + 12 * 2 * (n + 1), seed=seed, progress=False)
+            found = ESTIMATORS[name].estimate(game, weights, n_calls=2 + 12 * 2 * (n + 1), seed=seed, progress=False)
             low, high = found.interval()
             inside = (low <= game.values(weights)) & (game.values(weights) <= high)
             covered.append(inside[found.stderr.isfinite()])
@@ -182,11 +182,11 @@ def test_intervals_of_many_players_and_other_weightings_cover(name: str) -> None
 def test_intervals_widen_with_their_level_and_are_points_where_values_are_exact(
     smooth_game: Callable[..., Game],
 ) -> None:
-    found = permutation_values(smooth_game(9), Shapley(), budget=200)
+    found = permutation_values(smooth_game(9), Shapley(), n_calls=200)
     widths = [high - low for low, high in map(found.interval, (0.5, 0.9, 0.95, 0.99))]
     assert all(bool((narrow < wide).all()) for narrow, wide in itertools.pairwise(widths))
     assert_close(widths[2], 2 * 1.959964 * found.stderr, rtol=1e-6, atol=0)
-    exact = least_squares_values(smooth_game(5), Shapley(), budget=32)
+    exact = least_squares_values(smooth_game(5), Shapley(), n_calls=32)
     assert torch.equal(*exact.interval(0.99))
     for level in (0.0, 1.0, 95.0):
         with pytest.raises(ValueError, match="level must be between 0 and 1"):
@@ -197,7 +197,7 @@ def test_a_player_whose_draws_are_all_alike_is_not_called_certain() -> None:
     """One vote of 22 seldom decides: eight orders may show no time that it does."""
     game = Voting((5, 4, 3, 3, 2, 2, 1, 1, 1), 12)
     for seed in range(20):
-        assert float(permutation_values(game, Shapley(), budget=2 + 8 * 16, seed=seed).stderr.min()) > 0
+        assert float(permutation_values(game, Shapley(), n_calls=2 + 8 * 16, seed=seed).stderr.min()) > 0
 
 
 @pytest.mark.parametrize("weights", [Shapley(), Beta(4, 1)], ids=str)
@@ -209,8 +209,8 @@ def test_standard_errors_hold_when_a_run_stops_early(
     truth = exact_values(game, weights)
     covered = []
     for seed in range(200):
-        estimate = estimator.estimate(game, weights, budget=1900, target_stderr=0.04, seed=seed)
-        assert estimate.calls < 1900
+        estimate = estimator.estimate(game, weights, n_calls=1900, target_stderr=0.04, seed=seed)
+        assert estimate.n_calls < 1900
         covered.append((estimate.values - truth).abs() <= 2 * estimate.stderr)
     assert 0.93 <= float(torch.stack(covered).double().mean()) <= 0.97
 
@@ -219,7 +219,7 @@ def test_standard_errors_hold_when_a_run_stops_early(
 @pytest.mark.usefixtures("unchecked")  # for speed
 def test_pairs_are_unbiased_for_asymmetric_laws(smooth_game: Callable[..., Game], weights: Beta) -> None:
     game = smooth_game(9)
-    runs = [least_squares_values(game, weights, budget=300, paired=True, seed=seed).values for seed in range(200)]
+    runs = [least_squares_values(game, weights, n_calls=300, paired=True, seed=seed).values for seed in range(200)]
     values = torch.stack(runs)
     standard_error = values.std(0) / len(values) ** 0.5
     mirrored = Beta(weights.beta, weights.alpha)
@@ -234,7 +234,7 @@ def test_least_squares_is_exact_when_all_coalitions_are_in_the_budget(
     semivalue_for: SemivalueFor, n: int, options: dict[str, Any]
 ) -> None:
     game, weights = Random(n, outputs=2, seed=1), semivalue_for(n)
-    estimate = least_squares_values(game, weights, budget=2**n, **options)
+    estimate = least_squares_values(game, weights, n_calls=2**n, **options)
     assert estimate.stderr.tolist() == [[0, 0]] * n
     assert_close(estimate.values, exact_values(game, weights), rtol=0, atol=1e-10)
 
@@ -242,15 +242,15 @@ def test_least_squares_is_exact_when_all_coalitions_are_in_the_budget(
 @pytest.mark.parametrize("weights", [Beta(a, b) for a, b in itertools.product([0.3, 1, 3.7, 16], repeat=2)], ids=str)
 def test_least_squares_knows_when_it_has_seen_everything(weights: Beta) -> None:
     for n in range(2, 9):
-        estimate = least_squares_values(Random(n), weights, budget=2**n)
-        assert estimate.calls == 2**n
+        estimate = least_squares_values(Random(n), weights, n_calls=2**n)
+        assert estimate.n_calls == 2**n
         assert estimate.stderr.tolist() == [0] * n
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_pairwise_games_are_exact_for_the_shapley_value_if_complements_are_drawn_too(name: str) -> None:
     game = Pairwise(normal(9), normal(9, 9))
-    estimate = ESTIMATORS[name].estimate(game, Shapley(), budget=250)
+    estimate = ESTIMATORS[name].estimate(game, Shapley(), n_calls=250)
     if name == "one-way permutation":
         assert float(estimate.stderr.min()) > 1e-3
     else:
@@ -263,7 +263,7 @@ def test_additive_games_are_recovered_exactly(estimator: Estimator, semivalue_fo
     weights = semivalue_for(9)
     skip_unless_mixture(estimator, weights)
     game = Additive(normal(9))
-    estimate = estimator.estimate(game, weights, budget=estimator.budget, total=total)
+    estimate = estimator.estimate(game, weights, n_calls=estimator.n_calls, total=total)
     assert_close(estimate.values, game.values(weights), rtol=0, atol=1e-10)
     assert float(estimate.stderr.max()) < 1e-10
 
@@ -284,7 +284,7 @@ def test_the_smallest_budget_gives_no_false_certainty(
 def test_players_hardly_seen_where_the_weight_is_have_no_finite_standard_error() -> None:
     game, weights = Pairwise(normal(100), normal(100, 100) / 10), Beta(16, 1)
     for seed in range(20):
-        estimate = permutation_values(game, weights, budget=2000, seed=seed)
+        estimate = permutation_values(game, weights, n_calls=2000, seed=seed)
         assert bool(((estimate.values - game.values(weights)).abs() <= 5 * estimate.stderr).all())
 
 
@@ -298,7 +298,7 @@ def test_a_game_that_scribbles_on_its_masks_is_none_the_worse_for_it(estimator: 
         return worth
 
     clean, scribbled = (
-        estimator.estimate(each, Shapley(), budget=estimator.budget, n_players=9) for each in (game, scribble)
+        estimator.estimate(each, Shapley(), n_calls=estimator.n_calls, n_players=9) for each in (game, scribble)
     )
     assert_close(scribbled.values, clean.values, rtol=0, atol=0)
 
@@ -310,9 +310,9 @@ def test_no_more_than_a_batch_is_handed_to_the_game(estimator: Estimator) -> Non
         batches.append(len(coalitions))
         return coalitions.double().sum(1)
 
-    estimate = estimator.estimate(worth, Shapley(), budget=200, n_players=9, batch_size=16)
+    estimate = estimator.estimate(worth, Shapley(), n_calls=200, n_players=9, batch_size=16)
     assert max(batches) <= 16
-    assert sum(batches) == estimate.calls
+    assert sum(batches) == estimate.n_calls
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -320,13 +320,13 @@ def test_weights_must_be_one_semivalue(estimator: Estimator) -> None:
     for wrong in (None, "shapley", Shapley, [Shapley()]):
         weights: Any = wrong
         with pytest.raises(TypeError, match="weights must be a semivalue"):
-            estimator.estimate(Random(5), weights, budget=100)
+            estimator.estimate(Random(5), weights, n_calls=100)
 
 
 @pytest.mark.parametrize("target", [0.0, -1.0])
 def test_a_target_must_be_positive(estimator: Estimator, target: float) -> None:
     with pytest.raises(ValueError, match="target_stderr must be positive"):
-        estimator.estimate(Random(5), Shapley(), budget=100, target_stderr=target)
+        estimator.estimate(Random(5), Shapley(), n_calls=100, target_stderr=target)
 
 
 def test_the_game_is_not_played_when_the_budget_is_too_small(estimator: Estimator) -> None:
@@ -334,7 +334,7 @@ def test_the_game_is_not_played_when_the_budget_is_too_small(estimator: Estimato
         raise AssertionError("played")
 
     with pytest.raises(ValueError, match="too small"):
-        estimator.estimate(worth, Shapley(), budget=4, n_players=9)
+        estimator.estimate(worth, Shapley(), n_calls=4, n_players=9)
 
 
 def test_the_budget_is_refused_before_a_quadrature_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,20 +344,20 @@ def test_the_budget_is_refused_before_a_quadrature_is_made(monkeypatch: pytest.M
         raise AssertionError("made")
 
     monkeypatch.setattr(Beta, "quadrature", quadrature)
-    with pytest.raises(ValueError, match="budget=1000 is too small"):
-        multilinear_values(Additive(torch.ones(32_000)), Shapley(), budget=1000)
+    with pytest.raises(ValueError, match="n_calls=1000 is too small"):
+        multilinear_values(Additive(torch.ones(32_000)), Shapley(), n_calls=1000)
 
 
 def test_a_single_draw_says_nothing_of_its_spread() -> None:
     # Each size outweighs the next by far, so 46 coalitions of nine players are all of sizes 1 and 2, and one of size 3.
     steep = Cardinality([1e-4**s for s in range(9)])
-    assert least_squares_values(Random(9), steep, budget=2 + 9 + 36 + 1).stderr.tolist() == [float("inf")] * 9
+    assert least_squares_values(Random(9), steep, n_calls=2 + 9 + 36 + 1).stderr.tolist() == [float("inf")] * 9
 
 
 def test_affine_changes_of_the_game_carry_over(estimator: Estimator, smooth_game: Callable[..., FunctionGame]) -> None:
     game = smooth_game(9)
     changed = FunctionGame(lambda s: 1000 * torch.as_tensor(game(s)) + 12345, n_players=9)
-    estimate, after = (estimator.estimate(each, Shapley(), budget=estimator.budget) for each in (game, changed))
+    estimate, after = (estimator.estimate(each, Shapley(), n_calls=estimator.n_calls) for each in (game, changed))
     assert_close(after.values, 1000 * estimate.values, rtol=1e-9, atol=1e-9)
     assert_close(after.stderr, 1000 * estimate.stderr, rtol=1e-6, atol=1e-9)
 
@@ -375,31 +375,31 @@ def test_the_budget_is_respected_and_used(estimator: Estimator, budget: int, bat
         batches.append(len(coalitions))
         return table(coalitions)
 
-    estimate = estimator.estimate(counting, Shapley(), n_players=9, budget=budget, batch_size=batch_size)
-    assert estimate.calls == sum(batches)
-    assert budget - 4 * (9 + 1) < estimate.calls <= budget
+    estimate = estimator.estimate(counting, Shapley(), n_players=9, n_calls=budget, batch_size=batch_size)
+    assert estimate.n_calls == sum(batches)
+    assert budget - 4 * (9 + 1) < estimate.n_calls <= budget
     assert max(batches) <= batch_size
 
 
 def test_a_run_stops_early_at_the_target(estimator: Estimator, smooth_game: Callable[..., Game]) -> None:
     game, budget = smooth_game(14, 2), 8000
-    whole = estimator.estimate(game, Beta(4, 1), budget=budget)
+    whole = estimator.estimate(game, Beta(4, 1), n_calls=budget)
     target = 2 * float(whole.stderr.max())
-    early = estimator.estimate(game, Beta(4, 1), budget=budget, target_stderr=target)
+    early = estimator.estimate(game, Beta(4, 1), n_calls=budget, target_stderr=target)
     assert float(early.stderr.max()) <= target
-    assert early.calls < 0.8 * whole.calls
+    assert early.n_calls < 0.8 * whole.n_calls
 
 
 def test_a_target_out_of_reach_uses_the_whole_budget(estimator: Estimator, smooth_game: Callable[..., Game]) -> None:
-    estimate = estimator.estimate(smooth_game(14), Shapley(), budget=2000, target_stderr=1e-9)
-    assert 2000 - 4 * (14 + 1) < estimate.calls <= 2000
+    estimate = estimator.estimate(smooth_game(14), Shapley(), n_calls=2000, target_stderr=1e-9)
+    assert 2000 - 4 * (14 + 1) < estimate.n_calls <= 2000
 
 
 def test_results_do_not_depend_on_the_batch_size_of_least_squares_and_multilinear(
     smooth_game: Callable[..., Game],
 ) -> None:
     for estimate in (least_squares_values, multilinear_values):
-        small, large = (estimate(smooth_game(9), Shapley(), budget=300, batch_size=size) for size in (16, 1024))
+        small, large = (estimate(smooth_game(9), Shapley(), n_calls=300, batch_size=size) for size in (16, 1024))
         assert_close(small.values, large.values)
 
 
@@ -407,8 +407,8 @@ def test_results_do_not_depend_on_the_batch_size_of_least_squares_and_multilinea
 
 
 def test_results_are_set_by_the_seed(estimator: Estimator) -> None:
-    game, budget = Random(9), estimator.budget
-    first, again, other = (estimator.estimate(game, Shapley(), budget=budget, seed=seed).values for seed in (3, 3, 4))
+    game, budget = Random(9), estimator.n_calls
+    first, again, other = (estimator.estimate(game, Shapley(), n_calls=budget, seed=seed).values for seed in (3, 3, 4))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -416,7 +416,7 @@ def test_results_are_set_by_the_seed(estimator: Estimator) -> None:
 def test_a_generator_stands_for_its_seed_and_moves_on(estimator: Estimator) -> None:
     game, generator = Random(9), torch.Generator().manual_seed(3)
     by_seed, by_generator, next_run = (
-        estimator.estimate(game, Shapley(), budget=estimator.budget, seed=seed).values
+        estimator.estimate(game, Shapley(), n_calls=estimator.n_calls, seed=seed).values
         for seed in (3, generator, generator)
     )
     assert torch.equal(by_seed, by_generator)
@@ -429,17 +429,17 @@ def test_a_generator_stands_for_its_seed_and_moves_on(estimator: Estimator) -> N
 def test_efficient_values_sum_to_the_gain(estimator: Estimator, semivalue_for: SemivalueFor) -> None:
     weights, game = semivalue_for(9), Random(9, outputs=2)
     skip_unless_mixture(estimator, weights)
-    estimate = estimator.estimate(game, weights, budget=estimator.budget, total="efficient")
+    estimate = estimator.estimate(game, weights, n_calls=estimator.n_calls, total="efficient")
     assert_close(estimate.values.sum(0), gain_of(game), rtol=0, atol=1e-10)
 
 
 def test_several_outputs_are_as_one_by_one(estimator: Estimator) -> None:
     game = Random(9, outputs=3)
-    together = estimator.estimate(game, Beta(2, 1), budget=estimator.budget)
+    together = estimator.estimate(game, Beta(2, 1), n_calls=estimator.n_calls)
     assert together.values.shape == together.stderr.shape == (9, 3)
     for output in range(3):
         alone = estimator.estimate(
-            lambda s, output=output: game(s)[:, output], Beta(2, 1), budget=estimator.budget, n_players=9
+            lambda s, output=output: game(s)[:, output], Beta(2, 1), n_calls=estimator.n_calls, n_players=9
         )
         assert alone.values.shape == (9,)
         assert_close(together.values[:, output], alone.values)
@@ -450,7 +450,7 @@ def test_several_outputs_are_as_one_by_one(estimator: Estimator) -> None:
 def test_one_player_gets_everything(estimator: Estimator, semivalue_for: SemivalueFor, total: Total) -> None:
     weights = semivalue_for(1)
     skip_unless_mixture(estimator, weights)
-    estimate = estimator.estimate(lambda s: 2.0 + 5 * s[:, 0], weights, n_players=1, budget=20, total=total)
+    estimate = estimator.estimate(lambda s: 2.0 + 5 * s[:, 0], weights, n_players=1, n_calls=20, total=total)
     assert estimate.values.tolist() == [5]
     assert estimate.stderr.tolist() == [0]
 
@@ -458,15 +458,15 @@ def test_one_player_gets_everything(estimator: Estimator, semivalue_for: Semival
 def test_two_players_are_within_four_standard_errors(estimator: Estimator, semivalue_for: SemivalueFor) -> None:
     weights, game = semivalue_for(2), Random(2, seed=8)
     skip_unless_mixture(estimator, weights)
-    estimate = estimator.estimate(game, weights, budget=400)
+    estimate = estimator.estimate(game, weights, n_calls=400)
     assert bool(((estimate.values - exact_values(game, weights)).abs() <= 4 * estimate.stderr + 1e-12).all())
 
 
 def test_an_estimate_says_what_it_is(estimator: Estimator) -> None:
-    estimate = estimator.estimate(Random(9), Beta(4, 1), budget=200, total="efficient")
+    estimate = estimator.estimate(Random(9), Beta(4, 1), n_calls=200, total="efficient")
     assert (estimate.weights, estimate.total) == (Beta(4, 1), "efficient")
     worst = float(estimate.stderr.max())
-    text = f"Beta(4, 1) by {estimate.method}, {estimate.calls} game calls, largest standard error {worst:.3g}"
+    text = f"Beta(4, 1) by {estimate.method}, {estimate.n_calls} game calls, largest standard error {worst:.3g}"
     assert str(estimate) == text
 
 
@@ -475,8 +475,8 @@ def test_an_estimate_says_what_it_is(estimator: Estimator) -> None:
 
 @pytest.mark.parametrize("budget", [2, 10])
 def test_too_small_a_budget_is_rejected(estimator: Estimator, budget: int) -> None:
-    with pytest.raises(ValueError, match=rf"budget={budget} is too small: .* needs \d+ calls for"):
-        estimator.estimate(Random(9), Shapley(), budget=budget)
+    with pytest.raises(ValueError, match=rf"n_calls={budget} is too small: .* needs \d+ calls for"):
+        estimator.estimate(Random(9), Shapley(), n_calls=budget)
 
 
 @pytest.mark.parametrize(
@@ -501,23 +501,23 @@ def test_wrong_options_are_rejected(
 
 def test_multilinear_needs_a_mixture_over_t() -> None:
     with pytest.raises(TypeError, match="no quadrature"):
-        multilinear_values(Random(4), Cardinality([1, 2, 3, 4]), budget=200)
+        multilinear_values(Random(4), Cardinality([1, 2, 3, 4]), n_calls=200)
 
 
 def test_permutations_that_miss_where_the_weight_is_say_so() -> None:
     with pytest.raises(ValueError, match=r"never showed player \d+ .* leave-one-out .* use least_squares_values"):
-        permutation_values(Random(12), LeaveOneOut(), budget=100)
+        permutation_values(Random(12), LeaveOneOut(), n_calls=100)
 
 
 def test_least_squares_plays_only_what_has_weight() -> None:
-    assert least_squares_values(Random(9), LeaveOneOut(), budget=200).calls == 2 + 9
+    assert least_squares_values(Random(9), LeaveOneOut(), n_calls=200).n_calls == 2 + 9
 
 
 @pytest.mark.parametrize("total", ["raw", "efficient"])
 def test_draws_that_are_all_alike_and_miss_what_is_gained_are_not_trusted(total: Literal["raw", "efficient"]) -> None:
     """Of 40 players none is worth anything before the last has joined, so that no draw under Banzhaf shows any gain."""
     needs_all = Unanimity(40, tuple(range(40)))
-    found = multilinear_values(needs_all, Banzhaf(0.3), budget=4000, total=total)
+    found = multilinear_values(needs_all, Banzhaf(0.3), n_calls=4000, total=total)
     assert bool(found.stderr.isinf().all())
-    additive = multilinear_values(Additive([1.0, 2.0, 3.0]), Banzhaf(0.3), budget=400, total=total)
+    additive = multilinear_values(Additive([1.0, 2.0, 3.0]), Banzhaf(0.3), n_calls=400, total=total)
     assert float(additive.stderr.max()) == pytest.approx(0, abs=1e-9)

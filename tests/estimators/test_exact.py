@@ -55,7 +55,7 @@ def beta_weights_by_factorials(n: int, alpha: int, beta: int) -> list[float]:
 @pytest.mark.parametrize("n", [1, 2, 3, 6])
 def test_values_are_those_of_the_definition(semivalue_for: SemivalueFor, n: int) -> None:
     game, weights = Random(n, seed=5), semivalue_for(n)
-    truth = semivalue_by_definition(game, n, weights.log_weights(n).exp().tolist())
+    truth = semivalue_by_definition(game, n, torch.from_numpy(weights.log_weights(n)).exp().tolist())
     assert_close(exact_values(game, weights), truth, rtol=0, atol=1e-13)
 
 
@@ -127,7 +127,7 @@ def test_permuting_players_permutes_values(semivalue_for: SemivalueFor) -> None:
 @pytest.mark.parametrize("n", [5, 6])
 def test_quadrature_over_banzhaf_values_equals_enumeration(weights: Semivalue, n: int) -> None:
     game = Random(n, seed=2)
-    t, weight = weights.quadrature(math.ceil(n / 2))
+    t, weight = map(torch.from_numpy, weights.quadrature(math.ceil(n / 2)))
     at_node = [LeaveOneOut() if node == 1 else Banzhaf(node) for node in t.tolist()]
     assert_close(weight @ exact_values(game, at_node), exact_values(game, weights), rtol=0, atol=1e-13)
 
@@ -153,7 +153,9 @@ def test_least_squares_gives_the_semivalue_shifted(
 @pytest.mark.parametrize("kernel", ["exact", "paper"])
 def test_normal_equations_solve_the_problem_row_by_row(weights: Semivalue, kernel: Literal["exact", "paper"]) -> None:
     game = Random(6, seed=4)
-    log_kernel = weights.log_kernel(6) if kernel == "exact" else weights.log_paper_kernel(6)
+    log_kernel = (
+        torch.from_numpy(weights.log_kernel(6)) if kernel == "exact" else torch.from_numpy(weights.log_paper_kernel(6))
+    )
     by_rows = least_squares_by_rows(game, 6, log_kernel.exp().tolist(), total=1.5)
     assert_close(exact_wls_values(game, weights, kernel=kernel, total=1.5), by_rows, rtol=0, atol=1e-12)
     if kernel == "exact":

@@ -225,7 +225,7 @@ def test_a_single_row_is_to_be_kept_as_a_table(classifier: fw.FeatureExplainer) 
     row = pd.DataFrame(rows(3, 4).numpy()).iloc[0]
     for ask in (classifier.explain, classifier.refine):
         with pytest.raises(TypeError, match=r"a Series is one row or column: keep a row as frame.iloc\[\[0\]\]"):
-            ask(row)  # type: ignore[arg-type]
+            ask(row)
 
 
 def test_the_predicted_output_is_the_one_most_likely_to_the_model(classifier: fw.FeatureExplainer) -> None:
@@ -524,7 +524,7 @@ def test_a_data_frame_is_taken_as_an_array(classifier: fw.FeatureExplainer) -> N
         def to_numpy(self) -> np.ndarray:
             return X_TEST.numpy()
 
-    assert torch.equal(classifier.explain(Frame()).values, classifier.explain(X_TEST).values)  # type: ignore[arg-type]
+    assert torch.equal(classifier.explain(Frame()).values, classifier.explain(X_TEST).values)
 
 
 def test_a_checkpoint_of_another_weighting_is_refused(tmp_path: Path) -> None:

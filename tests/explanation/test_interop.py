@@ -251,7 +251,7 @@ def test_the_convention_is_captums() -> None:
         mine = exact[..., 1][:, players.assignment][:, None].expand_as(x)
         torch.manual_seed(0)
         theirs = attr.ShapleyValueSampling(Additive()).attribute(
-            x, target=1, n_samples=1, feature_mask=players.assignment.repeat(1, 2, 1, 1)
+            x, target=1, n_samples=1, feature_mask=players.assignment_on(torch.device("cpu")).repeat(1, 2, 1, 1)
         )
         assert theirs.shape == explainer.attribute(x, 1).shape == spread.shape
         assert_close(mine, theirs, rtol=1e-3, atol=1e-3)

@@ -71,7 +71,9 @@ WRONG = Slopes(random(8 * PLAYERS + 1, PLAYERS, OUTPUTS, seed=3), 8)
 
 def test_the_semivalues_of_a_first_order_game_are_closed(semivalue_for: Callable[[int], fw.Semivalue]) -> None:
     game, weights = FirstOrder(random(7, 2), random(7, 6, 2, seed=1)), semivalue_for(6)
-    assert torch.allclose(game.values(join_laws([weights], 6)), exact(game.__call__, [weights], 6), atol=1e-10)
+    assert torch.allclose(
+        game.values(torch.from_numpy(join_laws([weights], 6))), exact(game.__call__, [weights], 6), atol=1e-10
+    )
 
 
 def test_the_first_order_of_an_additive_game_is_the_game() -> None:
@@ -112,8 +114,8 @@ def test_sums_over_all_coalitions_are_the_semivalues(semivalue_for: Callable[[in
     n, weights = 6, semivalue_for(6)
     masks = all_coalitions(n)[1:-1]
     worth = random(len(masks), 2)
-    laws, s = join_laws([weights], n), masks.sum(1)
-    chance = log_binomials(n).exp()[s]
+    laws, s = torch.from_numpy(join_laws([weights], n)), masks.sum(1)
+    chance = torch.from_numpy(log_binomials(n)).exp()[s]
     sums = Sums(masks, laws[:, s - 1] * n / s / chance, -laws[:, s] * n / (n - s) / chance)
     table = torch.cat([torch.zeros(1, 2).double(), worth, torch.zeros(1, 2).double()])
     bits = 2 ** torch.arange(n - 1, -1, -1)
@@ -122,7 +124,7 @@ def test_sums_over_all_coalitions_are_the_semivalues(semivalue_for: Callable[[in
 
 
 def test_sums_are_unbiased_and_know_their_variance() -> None:
-    laws = join_laws(WEIGHTS, PLAYERS)
+    laws = torch.from_numpy(join_laws(WEIGHTS, PLAYERS))
     control = WRONG.first_order(random(OUTPUTS), random(OUTPUTS, seed=1))
     base = torch.linspace(0, 1, PLAYERS + 1).double()[:, None]
     ends = control(all_coalitions(PLAYERS)[[0, -1]])
@@ -142,7 +144,7 @@ def test_sums_are_unbiased_and_know_their_variance() -> None:
 
 
 def test_a_variance_is_the_sum_of_squared_differences_of_pairs() -> None:
-    laws = join_laws(WEIGHTS, PLAYERS)
+    laws = torch.from_numpy(join_laws(WEIGHTS, PLAYERS))
     sums = Sums.draw(10, laws, best_sizes(laws, torch.ones(7).double()), torch.Generator().manual_seed(0))
     worth = random(10, 2)
     each = torch.where(sums.coalitions[None], sums.inside[..., None], sums.outside[..., None])[..., None]
@@ -153,7 +155,7 @@ def test_a_variance_is_the_sum_of_squared_differences_of_pairs() -> None:
 
 def test_sizes_of_shapley_follow_the_root_of_one_over_s_times_n_minus_s() -> None:
     s = torch.arange(1, 9, dtype=torch.float64)
-    law = best_sizes(join_laws([fw.Shapley()], 9), torch.ones(8).double())
+    law = best_sizes(torch.from_numpy(join_laws([fw.Shapley()], 9)), torch.ones(8).double())
     wanted = (s * (9 - s)).rsqrt()
     assert torch.allclose(law, wanted / wanted.sum())
 
@@ -224,7 +226,7 @@ def test_values_are_unbiased_and_standard_errors_honest_however_wrong_the_networ
     output: Output, gain: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(estimator, "ENUMERATION_GAIN", gain)  # none, so that coalitions are drawn
-    laws, game = join_laws(WEIGHTS, PLAYERS), game_with(WRONG, output)
+    laws, game = torch.from_numpy(join_laws(WEIGHTS, PLAYERS)), game_with(WRONG, output)
     truth = exact(lambda some: game.link(game.raw(some)), WEIGHTS)
     sizes, seeds = best_sizes(laws, torch.ones(PLAYERS - 1).double()), 100
     generators = (torch.Generator().manual_seed(seed) for seed in range(seeds))
@@ -239,7 +241,7 @@ def test_values_are_unbiased_and_standard_errors_honest_however_wrong_the_networ
 @pytest.mark.parametrize("output", ["probability", "raw"])
 @pytest.mark.usefixtures("unchecked")  # for speed
 def test_standard_errors_cover_from_the_fewest_calls_on(output: Output) -> None:
-    laws, game = join_laws(WEIGHTS, PLAYERS), game_with(WRONG, output)
+    laws, game = torch.from_numpy(join_laws(WEIGHTS, PLAYERS)), game_with(WRONG, output)
     truth = exact(lambda some: game.link(game.raw(some)), WEIGHTS)
     sizes = best_sizes(laws, torch.ones(PLAYERS - 1).double())
     covered = []
@@ -254,7 +256,7 @@ def test_a_right_network_makes_values_more_precise_than_a_wrong_one(monkeypatch:
     monkeypatch.setattr(estimator, "ENUMERATION_GAIN", 0)
     places = torch.linspace(0, 1, 65).clamp(1e-4, 1 - 1e-4).tolist()
     truth = exact(lambda some: raw_outputs(some).softmax(1), [fw.Banzhaf(t) for t in places])
-    laws = join_laws([fw.Shapley()], PLAYERS)
+    laws = torch.from_numpy(join_laws([fw.Shapley()], PLAYERS))
     sizes = best_sizes(laws, torch.ones(PLAYERS - 1).double())
     right, wrong = (
         refine_game(game_with(slopes), laws, sizes, calls=66, generator=torch.Generator().manual_seed(0))[1].mean()
@@ -342,7 +344,8 @@ def test_slopes_of_one_weighting_are_its_values(of_one_weighting: fw.FeatureExpl
     values = of_one_weighting.explain(x).values[0].double()
     assert torch.allclose(centered, (values - values.mean(0)).expand(len(centered), -1, -1), atol=1e-6)
     assert torch.equal(
-        choose_sizes(fitted.objective, join_laws(WEIGHTS, 7)), best_sizes(join_laws(WEIGHTS, 7), torch.ones(6).double())
+        choose_sizes(fitted.objective, torch.from_numpy(join_laws(WEIGHTS, 7))),
+        best_sizes(torch.from_numpy(join_laws(WEIGHTS, 7)), torch.ones(6).double()),
     )
 
 
@@ -350,7 +353,7 @@ def test_slopes_of_one_weighting_are_its_values(of_one_weighting: fw.FeatureExpl
 def test_every_kind_of_output_is_refined(explainer: fw.FeatureExplainer, output: Output) -> None:
     fitted = explainer._require_fitted()  # noqa: SLF001 - as refine does
     masked, x = replace(fitted.masked, output=output), rows(1, 10)
-    game, laws = know_game(masked, x, network_slopes(fitted, x)), join_laws(WEIGHTS, 10)
+    game, laws = know_game(masked, x, network_slopes(fitted, x)), torch.from_numpy(join_laws(WEIGHTS, 10))
     sizes = choose_sizes(fitted.objective, laws)
     values, stderr = refine_game(game, laws, sizes, calls=128, generator=torch.Generator().manual_seed(0))
     truth = exact(lambda some: masked(x, some[None])[0], WEIGHTS, 10)

@@ -43,7 +43,7 @@ def estimate(estimator: Callable[..., Any]) -> Ask:
     """Ask an estimator about the game of an input."""
 
     def ask(explainer: fw.FeatureExplainer, x: Tensor) -> Tensor:
-        options = {} if estimator is fw.exact_values else {"budget": 64}
+        options = {} if estimator is fw.exact_values else {"n_calls": 64}
         found = estimator(explainer.game(x[:1]), fw.Shapley(), progress=False, **options)
         return found if isinstance(found, Tensor) else torch.stack([found.values, found.stderr])
 
@@ -137,9 +137,9 @@ def test_estimators_share_a_game_object() -> None:
     game = fw.games.Random(6, outputs=3)
     ways: list[Callable[[int], Tensor]] = [
         lambda _: fw.exact_values(game, fw.Shapley(), progress=False),
-        lambda seed: fw.least_squares_values(game, fw.Banzhaf(), budget=50, seed=seed, progress=False).values,
-        lambda seed: fw.permutation_values(game, fw.Shapley(), budget=200, seed=seed, progress=False).values,
-        lambda seed: fw.multilinear_values(game, fw.Shapley(), budget=200, seed=seed, progress=False).values,
+        lambda seed: fw.least_squares_values(game, fw.Banzhaf(), n_calls=50, seed=seed, progress=False).values,
+        lambda seed: fw.permutation_values(game, fw.Shapley(), n_calls=200, seed=seed, progress=False).values,
+        lambda seed: fw.multilinear_values(game, fw.Shapley(), n_calls=200, seed=seed, progress=False).values,
     ]
     asked = [(way, seed) for _ in range(THREADS) for way in range(len(ways)) for seed in range(INPUTS)]
     alone = [ways[way](seed) for way, seed in asked]

@@ -66,7 +66,7 @@ def perturbed(values: Tensor, *, keep_sum: bool) -> Tensor:
 def test_excess_of_the_kernel_loss_is_squared_error(weights: fw.Semivalue) -> None:
     coalitions = all_coalitions(N)[1:-1]
     size = coalitions.sum(1)
-    law = weights.size_law(N)[size - 1]
+    law = torch.from_numpy(weights.size_law(N))[size - 1]
     importance = law / size.bincount()[size] * len(coalitions)  # so that a plain mean is one under the law
     gain = GAME(coalitions) - GAME(torch.zeros(1, N, dtype=torch.bool))
     values = fw.exact_values(GAME, weights)
@@ -91,7 +91,7 @@ def test_excess_of_the_multilinear_loss_is_squared_error_on_average(t: float) ->
 
 def test_the_kernel_loss_of_drawn_coalitions_is_least_at_the_values() -> None:
     weights = fw.Beta(4, 1)
-    coalitions = draw_by_law(weights.size_law(N), 20_000, make_generator(2))[None]
+    coalitions = draw_by_law(torch.from_numpy(weights.size_law(N)), 20_000, make_generator(2))[None]
     gain = GAME(coalitions[0])[None] - GAME(torch.zeros(1, N, dtype=torch.bool))
     psi = fw.exact_values(GAME, weights)[None].clone().requires_grad_()
     kernel_loss(psi, gain, coalitions, torch.ones(1, 20_000, dtype=torch.float64)).sum().backward()
@@ -253,7 +253,7 @@ def test_sizes_of_sampled_coalitions_follow_the_law(
     objective = Kernel(weights, kernel, constraint)
     sample = objective.sample(MASKED, torch.ones(count // 8, 1), 8, make_generator(0), Shard())
     share = sample.coalitions.sum(2).flatten().bincount(minlength=N + 1)[1:N].double() / count
-    law = weights.size_law(N, kernel)
+    law = torch.from_numpy(weights.size_law(N, kernel))
     assert bool(((share - law).abs() <= 4 * (law * (1 - law) / (count / 2)).sqrt()).all())  # pairs are not independent
     if constraint == "normalize":
         assert sample.ends is not None
@@ -288,7 +288,7 @@ def test_excess_of_the_centered_loss_is_squared_error_on_average(
 def test_no_size_without_mass_is_drawn(weights: fw.Semivalue) -> None:
     objective = Kernel(weights).calibrate(MASKED, torch.ones(20, 1), make_generator(0))
     sample = objective.sample(MASKED, torch.ones(3000, 1), 4, make_generator(1), Shard())
-    possible = weights.size_law(N).nonzero().flatten() + 1
+    possible = torch.from_numpy(weights.size_law(N)).nonzero().flatten() + 1
     assert bool(torch.isin(sample.coalitions.sum(2), possible).all())
 
 

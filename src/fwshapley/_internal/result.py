@@ -1,4 +1,7 @@
-"""Base class of all results: values under one weighting, or under a list of them."""
+"""Base class of all results: values under one weighting, or under a list of them.
+
+Arrays are torch tensors or numpy arrays, as the method that computed them returns. Nothing here imports torch.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from torch import Tensor
+import numpy as np
 
-from fwshapley._internal.bundle import load_bundle, save_bundle
+from fwshapley._internal.arrays import is_tensor
+from fwshapley._internal.bundle import Bundle, load_bundle, save_bundle
 from fwshapley._internal.checks import check_path
 from fwshapley.semivalues import Semivalue, check_semivalue
 
@@ -22,8 +26,8 @@ if TYPE_CHECKING:
 class Result(ABC):
     """Values under one weighting, or under a list of weightings that is stacked in front.
 
-    A list of one weighting is a list: its tensors keep the axis in front. A subclass is a frozen dataclass with
-    `weights` among its fields. Fields are saved by type: tensors as tensors, everything else as JSON, in which tuples
+    A list of one weighting is a list: its arrays keep the axis in front. A subclass is a frozen dataclass with
+    `weights` among its fields. Fields are saved by type: arrays as arrays, everything else as JSON, in which tuples
     become lists and are turned back into tuples. A subclass with other fields extends `_to_bundle` and `_from_bundle`.
 
     Attributes:
@@ -81,8 +85,8 @@ class Result(ABC):
         Args:
             path: file to write; an existing file is replaced.
         """
-        facts, tensors = self._to_bundle()
-        save_bundle(check_path("path", path), self.kind, facts, tensors)
+        bundle = self._to_bundle()
+        save_bundle(check_path("path", path), self.kind, bundle.facts, bundle.arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -91,32 +95,33 @@ class Result(ABC):
         Args:
             path: the file.
         """
-        return cls._from_bundle(*load_bundle(check_path("path", path), cls.kind))
+        return cls._from_bundle(load_bundle(check_path("path", path), cls.kind))
 
-    def _to_bundle(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return the JSON-compatible fields and the tensors."""
+    def _to_bundle(self) -> Bundle:
+        """Return the JSON-compatible fields and the arrays."""
         facts: dict[str, Any] = {}
-        tensors: dict[str, Tensor] = {}
-        for name in (field.name for field in fields(self)):  # type: ignore[arg-type]  # subclasses are dataclasses
-            value = getattr(self, name)
-            if isinstance(value, Tensor):
-                tensors[name] = value
-            elif name != "weights":
-                facts[name] = dict(value) if isinstance(value, Mapping) else value
+        arrays: dict[str, Any] = {}
+        for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value = getattr(self, field.name)
+            if is_tensor(value) or isinstance(value, np.ndarray):
+                arrays[field.name] = value
+            elif field.name != "weights":
+                facts[field.name] = dict(value) if isinstance(value, Mapping) else value
         facts["weights"] = [weights.to_json() for weights in self.weightings]
         facts["stacked"] = isinstance(self.weights, list)
-        return facts, tensors
+        return Bundle(facts, arrays)
 
     @classmethod
-    def _from_bundle(cls, facts: dict[str, Any], tensors: dict[str, Tensor]) -> Self:
+    def _from_bundle(cls, bundle: Bundle) -> Self:
         """Return the result whose `_to_bundle` was saved."""
+        facts = dict(bundle.facts)
         weightings = [Semivalue.from_json(text) for text in facts.pop("weights")]
         weights = weightings if facts.pop("stacked") else weightings[0]
         plain = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
-        return cls(weights=weights, **plain, **tensors)  # type: ignore[call-arg]  # the subclass has these fields
+        return cls(weights=weights, **plain, **bundle.arrays)  # type: ignore[call-arg]  # the subclass has these fields
 
     def _with_weighting_axis(self, index: int | None, weights: Semivalue | list[Semivalue]) -> Self:
-        """Return the result with its per-weighting tensors indexed; the index None adds the axis in front."""
-        tensors = {name: getattr(self, name) for name in self.per_weighting}
-        changed = {name: tensor[index] for name, tensor in tensors.items() if tensor is not None}
+        """Return the result with its per-weighting arrays indexed; the index None adds the axis in front."""
+        arrays = {name: getattr(self, name) for name in self.per_weighting}
+        changed = {name: array[index] for name, array in arrays.items() if array is not None}
         return replace(self, weights=weights, **changed)  # type: ignore[type-var]  # subclasses are dataclasses

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from jaxtyping import Float
-from torch import Tensor
+import numpy as np
+
+from fwshapley._internal.arrays import to_numpy
+from fwshapley._internal.checks import Array
 
 MOST_NAMED = 6
 MOST_LETTERS = 40
@@ -54,7 +56,7 @@ def shortened(text: str) -> str:
     return plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 1] + "…"
 
 
-def decimals_for(values: Float[Tensor, "*shape"]) -> int:
+def decimals_for(values: Array) -> int:
     """Return how many decimals to write numbers of a table with."""
-    largest = float(values.abs().max())
+    largest = float(np.abs(to_numpy(values)).max())
     return max(DIGITS - 1 - math.floor(math.log10(largest)), 0) if largest > 0 else DIGITS

@@ -19,8 +19,8 @@ from fwshapley.cli.explaining import (
     show_answer,
 )
 from fwshapley.cli.explanation_files import Format, check_folder, write_explanations
-from fwshapley.estimators.exact import Total
 from fwshapley.explanation.inputs import choose_device
+from fwshapley.semivalues import Total
 
 asked = partial(typer.Option, rich_help_panel="What is asked")
 written = partial(typer.Option, rich_help_panel="What is written")

@@ -15,16 +15,16 @@ from rich.text import Text
 from torch import nn
 
 import fwshapley as fw
-from fwshapley._internal.checks import closest
+from fwshapley._internal.checks import find_closest
 from fwshapley._internal.printing import print_notes, print_table
 from fwshapley._internal.wording import counted, decimals_for, duration, listed, listed_whole, printable, shortened
 from fwshapley.cli.console import console
 from fwshapley.cli.fit_record import Stored, look_into
 from fwshapley.cli.input_reading import Inputs, Reading, parse_numbers, read_inputs
 from fwshapley.cli.model_loading import as_in_file, find_model
-from fwshapley.estimators.exact import Total
 from fwshapley.explanation.surrogate import Predictions
 from fwshapley.games.masked_model import KINDS
+from fwshapley.semivalues import Total
 
 MOST_PLAYERS = 3
 """Players shown of each sign."""
@@ -216,7 +216,7 @@ def _number_of(wanted: str, names: Sequence[str]) -> int:
         return names.index(wanted)
     if wanted.isdecimal() and int(wanted) < len(names):
         return int(wanted)
-    meant = closest(wanted, names)
+    meant = find_closest(wanted, names)
     hint = f" (did you mean {meant!r}?)" if meant else ""
     raise ValueError(f"there is no output {wanted!r}{hint}; there are {listed(names)}")
 

@@ -115,7 +115,7 @@ def _write_arrays(answer: Answer, path: Path) -> None:
             outputs=attribution.outputs.numpy(),
             output_names=np.array(attribution.output_names, dtype=str),
             players=np.array(attribution.players.names, dtype=str),
-            assignment=attribution.players.assignment.cpu().numpy(),
+            assignment=attribution.players.assignment,
             weights=np.array([str(each) for each in answer.weights], dtype=str),
             total=np.array(attribution.total, dtype=str),
             files=np.array(answer.inputs.files, dtype=str),

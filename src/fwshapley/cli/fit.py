@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import fwshapley as fw
-from fwshapley._internal.checks import LARGEST_SEED
+from fwshapley._internal.checks import MAX_SEED
 from fwshapley._internal.files import locked
 from fwshapley.cli.console import MOST_STEPS, console, errors_explained
 from fwshapley.cli.fitting import (
@@ -82,7 +82,7 @@ def fit(
     alpha: Annotated[float | None, trained(metavar="X", help=LEARNED_HELP)] = None,
     beta: Annotated[float | None, trained(metavar="X", help=LEARNED_HELP)] = None,
     network: Annotated[NetworkName, trained(help="What explains; unet and slim are for images.")] = "auto",
-    seed: Annotated[int, trained(min=0, max=LARGEST_SEED, metavar="N", help="Of everything random.")] = 0,
+    seed: Annotated[int, trained(min=0, max=MAX_SEED, metavar="N", help="Of everything random.")] = 0,
     device: Annotated[str, trained(metavar="NAME", help="Such as cpu or cuda; auto is a GPU if any.")] = "auto",
     resume: Annotated[bool, trained("--resume", help="Go on with a fit that was stopped.")] = False,
     out: Annotated[Path, written("--out", "-o", metavar="FOLDER", help="Folder for the explainer.")],

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fwshapley._internal.checks import closest
+from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import listed
 from fwshapley.cli.input_reading import FROM_CHANNELS_FIRST, Layout
 from fwshapley.cli.user_code import remember_folder, remember_model, remember_module, say
@@ -122,7 +122,7 @@ def _attribute_of(module: ModuleType, attribute: str, where: str) -> Any:  # noq
     for part in attribute.split("."):
         if not hasattr(found, part):
             names = [name for name in vars(module) if not name.startswith("_")]
-            meant = closest(attribute, names)
+            meant = find_closest(attribute, names)
             hint = f" (did you mean {meant!r}?)" if meant else ""
             raise ValueError(f"{where} has no {attribute!r}{hint}; it has {listed(names, MOST_NAMES)}")
         found = getattr(found, part)

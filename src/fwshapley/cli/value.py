@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 import fwshapley as fw
-from fwshapley._internal.checks import LARGEST_SEED
+from fwshapley._internal.checks import MAX_SEED
 from fwshapley._internal.files import locked
 from fwshapley._internal.wording import counted
 from fwshapley.cli import value_report as valuation_report
@@ -80,7 +80,7 @@ def value(
     steps: Annotated[
         int | None, pictured(min=1, max=MOST_STEPS, metavar="N", help="Steps to train, all networks together.")
     ] = None,
-    seed: Annotated[int | None, pictured(min=0, max=LARGEST_SEED, metavar="N", help="Of the training.")] = None,
+    seed: Annotated[int | None, pictured(min=0, max=MAX_SEED, metavar="N", help="Of the training.")] = None,
     resume: Annotated[bool, pictured("--resume", help="Go on with training that was stopped.")] = False,
     backbone: Annotated[str | None, pictured(metavar="MODEL", help=BACKBONE_HELP)] = None,
     mean: Annotated[str | None, pictured(metavar="X,X,X", help="For a backbone: subtracted from each channel.")] = None,

@@ -1,8 +1,9 @@
-"""What the three Monte Carlo estimators share: a budget of game calls, one result type, how a run ends."""
+"""What the three Monte Carlo estimators share: the result, its standard errors, and a run within a number of calls."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_args
@@ -18,9 +19,8 @@ from fwshapley._internal.checks import check_choice, check_real, check_whole
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.result import Result
 from fwshapley.coalitions import make_generator
-from fwshapley.estimators.exact import Total
 from fwshapley.games.game import AnyGame, CheckedGame
-from fwshapley.semivalues import Semivalue, check_semivalue
+from fwshapley.semivalues import Semivalue, Total, check_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,21 +55,27 @@ class Estimate(Result):
     Attributes:
         values: (players,) or (players, outputs), torch float64 on the game's device; with the weightings in front if
             `weights` is a list.
-        stderr: standard errors, shaped like values, such that values +- 2 stderr cover the truth in about 95 % of
-            cases, also after few draws: they are wider then, as Student's t is wider than the normal law. They are
-            infinite where draws are too few to tell. No standard error knows of coalitions that matter and are too rare
-            to be drawn (docs/math.md, section 5). For other levels than 95 %, use `interval`.
+        stderr: standard errors, shaped like values, such that values +- 2 stderr cover the true values in about 95 % of
+            cases. After few draws they are larger, by as much as Student's t is wider than the normal distribution;
+            they are infinite if there are too few draws. They cannot account for important coalitions that are too
+            rare to be drawn (docs/math.md, section 5). For levels other than 95 %, use `interval`.
         freedom: degrees of freedom of the standard errors, shaped like values; infinite where values are exact.
-        calls: coalitions evaluated.
-        weights: the semivalue that was estimated, or the list of them.
-        total: "raw", or "efficient" where values were shifted to sum to v(everyone) - v(nobody).
-        method: which estimator.
+        n_calls: number of coalitions evaluated.
+        weights: the semivalue that was estimated, or the list of semivalues.
+        total: "raw", or "efficient" if values were shifted to sum to v(all players) - v(no players).
+        method: name of the estimator.
+
+    Example:
+        >>> import fwshapley as fw
+        >>> estimate = fw.least_squares_values(fw.games.Glove(left=3, right=5), fw.Shapley(), n_calls=200)
+        >>> estimate.values.shape, estimate.n_calls
+        (torch.Size([8]), 200)
     """
 
     values: Float64[Tensor, ...]
     stderr: Float64[Tensor, ...]
     freedom: Float64[Tensor, ...]
-    calls: int
+    n_calls: int
     weights: Semivalue | list[Semivalue]
     total: Total
     method: str
@@ -79,7 +85,7 @@ class Estimate(Result):
     def __str__(self) -> str:
         names = ", ".join(map(str, self.weightings))
         worst = float(self.stderr.max())
-        return f"{names} by {self.method}, {self.calls} game calls, largest standard error {worst:.3g}"
+        return f"{names} by {self.method}, {self.n_calls} game calls, largest standard error {worst:.3g}"
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table with a row per weighting, output and player.
@@ -108,11 +114,11 @@ class Estimate(Result):
         """Draw the values of the players as bars with two standard errors: a row per output, a column per weighting."""
         values, stderr = (self._by_output(tensor) for tensor in (self.values, self.stderr))
         return plots.plot_bars(
-            values,
+            values.numpy(),
             [f"player {player}" for player in range(values.shape[-1])],
             [f"output {output}" if self._has_outputs else "" for output in range(values.shape[1])],
             [str(weights) for weights in self.weightings],
-            plots.Errors(stderr.where(stderr.isfinite(), 0), "standard error"),
+            plots.Errors(stderr.where(stderr.isfinite(), 0).numpy(), "standard error"),
         )
 
     @property
@@ -131,7 +137,9 @@ class Estimate(Result):
             level: share of the intervals that should cover the truth, between 0 and 1.
 
         Example:
-            >>> low, high = least_squares_values(game, Shapley(), budget=200).interval(0.99)
+            >>> import fwshapley as fw
+            >>> estimate = fw.least_squares_values(fw.games.Glove(left=3, right=5), fw.Shapley(), n_calls=200)
+            >>> low, high = estimate.interval(0.99)
         """
         if not 0 < check_real("level", level) < 1:
             raise ValueError(f"level must be between 0 and 1, got {level}; 0.95 is 95 %")
@@ -163,17 +171,17 @@ def pooled_errors(
     freedom: Float64[Tensor, "players outputs"],
     unexplained: Bool[Tensor, " outputs"] | None = None,
 ) -> Errors:
-    """Standard errors from each player's variance, steadied by the mean variance of all players.
+    """Standard errors from each player's variance, stabilized by the mean variance of all players.
 
-    Few draws know the variance of one player badly, and may show none at all where the player seldom matters. So the
+    Few draws estimate the variance of one player badly, and may show none at all if the player seldom matters. So the
     mean over players counts as `POOLED_FREEDOM` further degrees of freedom (the moderated t of Smyth, 2004), and
-    Student's t widens what is left of the doubt. Draws that are all alike show no variance for any player. That is
-    right for an additive game, whose values add up to what everyone gains. Where they do not, errors are infinite.
+    Student's t accounts for the uncertainty that is left. Draws that are all equal show no variance for any player.
+    That is right for an additive game, whose values sum to the gain of all players. Otherwise errors are infinite.
 
     Args:
         variance: of the mean, for each player.
         freedom: degrees of freedom of each variance.
-        unexplained: outputs whose values, before any shift, do not add up to what everyone gains.
+        unexplained: outputs whose values, before any shift, do not sum to the gain of all players.
     """
     known = variance.where(freedom >= MIN_FREEDOM, torch.nan)
     together = freedom + POOLED_FREEDOM
@@ -190,24 +198,63 @@ def no_errors(values: Float64[Tensor, "players outputs"]) -> Errors:
 
 
 def unknown_errors(values: Float64[Tensor, "players outputs"]) -> Errors:
-    """Errors of values about which draws are too few to tell."""
+    """Infinite errors, for values from too few draws."""
     return Errors(torch.full_like(values, math.inf), torch.full_like(values, MIN_FREEDOM))
 
 
-class Run:
-    """One run: evaluates coalitions within a budget, shows progress, and turns sums into an `Estimate`.
+def estimate_each(
+    method: str,
+    estimate: Callable[[Run], Estimate],
+    game: AnyGame,
+    weights: Semivalue | Sequence[Semivalue],
+    **options: Any,  # noqa: ANN401 - the other arguments of `Run`
+) -> Estimate:
+    """Estimate one semivalue, or each of a list in a run of its own, and stack the results.
 
     Args:
-        game: worth of coalitions; a plain function needs `n_players`.
+        method: name of the estimator.
+        estimate: what to do with a run.
+        game: value of coalitions.
+        weights: the semivalue or the list of semivalues.
+        options: the other arguments of `Run`.
+    """
+    results = []
+    for semivalue in check_weights(weights):
+        with Run(game, semivalue, method=method, **options) as run:
+            results.append(estimate(run))
+    if not isinstance(weights, (list, tuple)):
+        return results[0]
+    first = results[0]
+    return Estimate(
+        torch.stack([result.values for result in results]),
+        torch.stack([result.stderr for result in results]),
+        torch.stack([result.freedom for result in results]),
+        n_calls=sum(result.n_calls for result in results),
+        weights=[result.weightings[0] for result in results],
+        total=first.total,
+        method=method,
+    )
+
+
+class Run:
+    """One run: evaluates coalitions within a number of calls, shows progress, and turns sums into an `Estimate`.
+
+    Args:
+        game: value of coalitions; a plain function needs `n_players`.
         weights: the semivalue.
-        budget: most game calls, those for nobody and everyone included.
+        n_calls: most game calls, including those for the empty coalition and for all players.
         total: "raw" or "efficient".
         target_stderr: stop early once no standard error exceeds this.
-        seed: whole number, or a generator on the game's device.
-        n_players: number of players, where the game does not say.
-        batch_size: most coalitions handed to the game at once.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        seed: an integer, or a generator on the game's device.
+        n_players: number of players, if the game does not have it.
+        batch_size: most coalitions per call of the game.
+        progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
         method: name for the result.
+
+    Attributes:
+        empty: value of the empty coalition.
+        full: value of all players together.
+        gain: full - empty.
     """
 
     def __init__(
@@ -215,7 +262,7 @@ class Run:
         game: AnyGame,
         weights: Semivalue,
         *,
-        budget: int,
+        n_calls: int,
         total: Total,
         target_stderr: float | None,
         seed: int | torch.Generator,
@@ -226,17 +273,17 @@ class Run:
     ) -> None:
         self.game = CheckedGame(game, n_players, batch_size=batch_size)
         self.n = self.game.n_players
-        self.weights = check_semivalue(weights)
-        self.join_law = weights.join_law(self.n).to(self.game.device)
-        self.budget = check_whole("budget", budget, minimum=2)
+        self.weights = weights
+        self.join_law = torch.from_numpy(weights.join_law(self.n)).to(self.game.device)
+        self.n_calls = check_whole("n_calls", n_calls, minimum=2)
         check_choice("total", total, get_args(Total))
         self.total: Total = total
         self.target_stderr = target_stderr
         if target_stderr is not None and check_real("target_stderr", target_stderr) <= 0:
-            raise ValueError(f"target_stderr must be positive, got {target_stderr}; None uses the whole budget")
+            raise ValueError(f"target_stderr must be positive, got {target_stderr}; None uses all n_calls")
         self.generator = make_generator(seed, self.game.device)
         self.method = method
-        self._bar = ProgressBar(f"sampling {method}", self.budget, enabled=progress)
+        self._bar = ProgressBar(f"sampling {method}", self.n_calls, enabled=progress)
 
     def __enter__(self) -> Self:
         return self
@@ -248,41 +295,42 @@ class Run:
 
     @property
     def calls_left(self) -> int:
-        """Game calls left in the budget."""
-        return self.budget - self.game.calls
+        """Game calls that are left."""
+        return self.n_calls - self.game.calls
 
-    def check_budget(self, calls: int, why: str) -> None:
-        """Raise an error unless the budget allows that many calls beside nobody and everyone."""
-        if self.budget < 2 + calls:
-            raise ValueError(f"budget={self.budget} is too small: {self.method} needs {2 + calls} calls {why}")
+    def check_calls(self, calls: int, why: str) -> None:
+        """Raise an error unless n_calls allows that many calls beside the empty coalition and all players."""
+        if self.n_calls < 2 + calls:
+            raise ValueError(f"n_calls={self.n_calls} is too small: {self.method} needs {2 + calls} calls {why}")
 
     def evaluate_ends(self) -> None:
-        """Evaluate nobody and everyone."""
+        """Evaluate the empty coalition and all players."""
         ends = torch.zeros(2, self.n, dtype=torch.bool, device=self.game.device)
         ends[1] = True
-        self.nobody, self.everyone = self.evaluate(ends)
-        self.gain = self.everyone - self.nobody
+        self.empty, self.full = self.evaluate(ends)
+        self.gain = self.full - self.empty
 
     def evaluate(self, coalitions: Bool[Tensor, "coalitions players"]) -> Float64[Tensor, "coalitions outputs"]:
-        """Worth of each coalition, a column per output."""
-        worth = []
+        """Value of each coalition, a column per output."""
+        values = []
         for batch in coalitions.split(self.game.batch_size):
-            worth.append(self.game(batch))
+            values.append(self.game(batch))
             self._bar.advance(len(batch))
-        return torch.cat(worth)
+        return torch.cat(values)
 
     def next_round(self, done: int, left: int) -> int:
-        """Draws before the next look at the estimate: all that are left, unless the run may stop early."""
+        """Draws until the estimate is next computed: all that are left, unless the run may stop early."""
         return left if self.target_stderr is None else min(left, max(FIRST_ROUND, done // 2))
 
     def is_precise(self, stderr: Float64[Tensor, "players outputs"]) -> bool:
-        """Whether the run may stop early."""
+        """Whether the target is reached."""
         return self.target_stderr is not None and bool((stderr <= self.target_stderr).all())
 
     def unexplained(self, values: Float64[Tensor, "players outputs"]) -> Bool[Tensor, " outputs"]:
-        """Outputs whose values do not add up to what everyone gains over nobody.
+        """Outputs whose values do not sum to the gain of all players over the empty coalition.
 
-        None for a semivalue that joins nobody or everyone else alone, such as leave-one-out: its draws are all alike.
+        None for a semivalue that joins only the empty coalition or all others, such as leave-one-out: its draws are
+        all equal.
         """
         scale = values.abs().sum(0) + self.gain.abs()
         drawn = float(self.join_law[[0, -1]].sum()) < 1 - ROUNDING
@@ -295,12 +343,12 @@ class Run:
             drop(values),
             drop(errors.stderr),
             drop(errors.freedom),
-            calls=self.game.calls,
+            n_calls=self.game.calls,
             weights=self.weights,
             total=self.total,
             method=self.method,
         )
 
     def estimate_of_one_player(self) -> Estimate:
-        """Return what the only player is worth: exactly what it adds to nobody."""
+        """Return what the only player is values_of: exactly what it adds to nobody."""
         return self.estimate(self.gain[None], no_errors(self.gain[None]))

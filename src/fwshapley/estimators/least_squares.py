@@ -15,7 +15,7 @@ Standard errors are a grouped jackknife with finite-population correction. Equat
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -23,10 +23,18 @@ from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from fwshapley.coalitions import LARGEST_RANK, draw_distinct
-from fwshapley.estimators.estimate import MIN_FREEDOM, Errors, Estimate, Run, no_errors, pooled_errors, unknown_errors
-from fwshapley.estimators.exact import Total
+from fwshapley.estimators.estimate import (
+    MIN_FREEDOM,
+    Errors,
+    Estimate,
+    Run,
+    estimate_each,
+    no_errors,
+    pooled_errors,
+    unknown_errors,
+)
 from fwshapley.games.game import AnyGame
-from fwshapley.semivalues import Semivalue, proper_sizes
+from fwshapley.semivalues import Semivalue, Total, proper_sizes
 
 TREND_TERMS = 4
 JACKKNIFE_GROUPS = 64
@@ -39,9 +47,9 @@ Posed = Literal["determined", "values determined", "open"]
 
 def least_squares_values(
     game: AnyGame,
-    weights: Semivalue,
+    weights: Semivalue | Sequence[Semivalue],
     *,
-    budget: int,
+    n_calls: int,
     total: Total = "raw",
     paired: bool | None = None,
     target_stderr: float | None = None,
@@ -53,55 +61,63 @@ def least_squares_values(
     """Estimate a semivalue by stratified weighted least squares; the best choice for most games.
 
     Args:
-        game: worth of coalitions; a plain function needs `n_players`.
-        weights: the semivalue.
-        budget: most game calls. All coalitions are evaluated, exactly, if it allows.
-        total: "raw" values, or "efficient" ones, shifted to sum to v(everyone) - v(nobody).
+        game: value of coalitions; a plain function needs `n_players`.
+        weights: the semivalue, or a list.
+        n_calls: most game calls for each semivalue; 2**n are enough for exact values.
+        total: "raw" values, or "efficient" ones, shifted to sum to v(all players) - v(no players).
         paired: draw complements together; None does so for symmetric laws, where it lowers the error.
         target_stderr: stop early once no standard error exceeds this.
-        seed: whole number, or a generator on the game's device.
-        n_players: number of players, where the game does not say.
-        batch_size: most coalitions handed to the game at once.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        seed: an integer, or a generator on the game's device.
+        n_players: number of players, if the game does not have it.
+        batch_size: most coalitions per call of the game.
+        progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
 
     Returns:
-        values, standard errors and calls made; the estimate is consistent, with a bias of order 1/calls.
+        values, standard errors and the number of calls; the estimate is consistent, with a bias of order 1/n_calls.
 
     Example:
-        >>> least_squares_values(Glove(left=3, right=5), Beta(4, 1), budget=200).values
+        >>> import fwshapley as fw
+        >>> estimate = fw.least_squares_values(fw.games.Glove(left=3, right=5), fw.Beta(4, 1), n_calls=200)
+        >>> print(estimate.method, estimate.values.shape)
+        least squares torch.Size([8])
     """
-    with Run(
+    return estimate_each(
+        "least squares",
+        lambda run: _estimate(run, paired=paired),
         game,
         weights,
-        budget=budget,
+        n_calls=n_calls,
         total=total,
         target_stderr=target_stderr,
         seed=seed,
         n_players=n_players,
         batch_size=batch_size,
         progress=progress,
-        method="least squares",
-    ) as run:
-        law = weights.size_law(run.n).to(run.game.device)
-        run.check_budget(min(2 * (run.n + TREND_TERMS), 2**run.n - 2), f"for {run.n} players")
-        run.evaluate_ends()
-        if run.n == 1:
-            return run.estimate_of_one_player()
-        if paired is None:
-            paired = torch.allclose(law, law.flip(0), rtol=1e-9, atol=0)
-        design = _Design(law, run.calls_left, paired=paired, generator=run.generator)
-        worth = run.nobody.new_empty(0, len(run.nobody))
-        for calls in _looks(run.calls_left, stop_early=target_stderr is not None):
-            sample = design.sample(calls)
-            worth = torch.cat([worth, run.evaluate(sample.coalitions[len(worth) :])])
-            values, errors = _fit(_Problem(run, law), sample, worth - run.nobody)
-            if run.is_precise(errors.stderr):
-                break
-        return run.estimate(values, errors)
+    )
+
+
+def _estimate(run: Run, *, paired: bool | None) -> Estimate:
+    """Estimate from a stratified sample of as many coalitions as the calls allow."""
+    law = torch.from_numpy(run.weights.size_law(run.n)).to(run.game.device)
+    run.check_calls(min(2 * (run.n + TREND_TERMS), 2**run.n - 2), f"for {run.n} players")
+    run.evaluate_ends()
+    if run.n == 1:
+        return run.estimate_of_one_player()
+    if paired is None:
+        paired = torch.allclose(law, law.flip(0), rtol=1e-9, atol=0)
+    design = _Design(law, run.calls_left, paired=paired, generator=run.generator)
+    worth = run.empty.new_empty(0, len(run.empty))
+    for calls in _looks(run.calls_left, stop_early=run.target_stderr is not None):
+        sample = design.sample(calls)
+        worth = torch.cat([worth, run.evaluate(sample.coalitions[len(worth) :])])
+        values, errors = _fit(_Problem(run, law), sample, worth - run.empty)
+        if run.is_precise(errors.stderr):
+            break
+    return run.estimate(values, errors)
 
 
 def _looks(calls: int, *, stop_early: bool) -> Iterator[int]:
-    """Numbers of calls after which to look at the estimate: only the last, unless it may stop early."""
+    """Numbers of calls after which the estimate is computed: only the last, unless it may stop early."""
     look = FIRST_LOOK
     while stop_early and look < calls:
         yield look
@@ -204,7 +220,7 @@ def _share_out(
 def _fit(
     problem: _Problem, sample: _Sample, gains: Float64[Tensor, "coalitions outputs"]
 ) -> tuple[Float64[Tensor, "players outputs"], Errors]:
-    """Values and standard errors from the worth of the coalitions above that of nobody."""
+    """Values and standard errors from the gains of the coalitions over the empty one."""
     moments = problem.moments(sample.coalitions, gains, sample.weights)
     posed = problem.pose(moments)
     values = problem.solve(moments, posed)
@@ -236,14 +252,14 @@ def _fit(
 class _Problem:
     """The least-squares problem of one run, in terms of weighted moments of its coalitions.
 
-    gain of S  =  sum of psi over S  +  trend(|S|) @ gamma  +  residual,    sum of psi = gain of everyone
+    gain of S  =  sum of psi over S  +  trend(|S|) @ gamma  +  residual,    sum of psi = gain of all players
     """
 
     def __init__(self, run: Run, law: Float64[Tensor, " sizes"]) -> None:
         self.n, self.gain, self.raw = run.n, run.gain, run.total == "raw"
         n, join_law = run.n, run.join_law
-        sizes = proper_sizes(n).to(law.device)
-        # The trend vanishes for nobody and everyone, whose worth is known.
+        sizes = torch.from_numpy(proper_sizes(n)).to(law.device)
+        # The trend vanishes for the empty coalition and for all players, whose values are known.
         position = 2 * sizes / n - 1
         powers = torch.arange(min(TREND_TERMS, n - 1), device=law.device)
         self.trend = (1 - position**2)[:, None] * position[:, None] ** powers

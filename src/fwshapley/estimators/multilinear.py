@@ -9,21 +9,22 @@ and are stratified over t. Works for every semivalue that is a mixture over t. E
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from fwshapley.estimators.estimate import Errors, Estimate, Run, pooled_errors
-from fwshapley.estimators.exact import Total
+from fwshapley.estimators.estimate import Errors, Estimate, Run, estimate_each, pooled_errors
 from fwshapley.games.game import AnyGame
-from fwshapley.semivalues import Semivalue
+from fwshapley.semivalues import Semivalue, Total
 
 
 def multilinear_values(
     game: AnyGame,
-    weights: Semivalue,
+    weights: Semivalue | Sequence[Semivalue],
     *,
-    budget: int,
+    n_calls: int,
     total: Total = "raw",
     target_stderr: float | None = None,
     seed: int | torch.Generator = 0,
@@ -34,48 +35,60 @@ def multilinear_values(
     """Estimate a semivalue from random coalitions that each player joins and leaves; unbiased.
 
     Args:
-        game: worth of coalitions; a plain function needs `n_players`.
-        weights: the semivalue; it must be a mixture over t (Beta, Banzhaf, leave-one-out).
-        budget: most game calls; an antithetic pair of coalitions takes 2 (n + 1).
-        total: "raw" values, or "efficient" ones, shifted to sum to v(everyone) - v(nobody).
+        game: value of coalitions; a plain function needs `n_players`.
+        weights: the semivalue, or a list; each must be a mixture over t (Beta, Banzhaf, LeaveOneOut).
+        n_calls: most game calls for each semivalue; an antithetic pair of coalitions takes 2 (n + 1).
+        total: "raw" values, or "efficient" ones, shifted to sum to v(all players) - v(no players).
         target_stderr: stop early once no standard error exceeds this.
-        seed: whole number, or a generator on the game's device.
-        n_players: number of players, where the game does not say.
-        batch_size: most coalitions handed to the game at once.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        seed: an integer, or a generator on the game's device.
+        n_players: number of players, if the game does not have it.
+        batch_size: most coalitions per call of the game.
+        progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
 
     Returns:
-        values, standard errors and calls made.
+        values, standard errors and the number of calls.
+
+    Example:
+        >>> import fwshapley as fw
+        >>> estimate = fw.multilinear_values(fw.games.Glove(left=3, right=5), fw.Banzhaf(), n_calls=500)
+        >>> estimate.values.shape
+        torch.Size([8])
     """
-    with Run(
+    return estimate_each(
+        "the multilinear extension",
+        _estimate,
         game,
         weights,
-        budget=budget,
+        n_calls=n_calls,
         total=total,
         target_stderr=target_stderr,
         seed=seed,
         n_players=n_players,
         batch_size=batch_size,
         progress=progress,
-        method="the multilinear extension",
-    ) as run:
-        cost = 2 * (run.n + 1)
-        run.check_budget(0 if run.n == 1 else 2 * cost, "for two antithetic pairs of coalitions")
-        # After the budget, since many nodes take long; before the game, since some semivalues have none.
-        nodes, node_weights = (part.to(run.game.device) for part in weights.quadrature((run.n + 1) // 2))
-        run.evaluate_ends()
-        if run.n == 1:
-            return run.estimate_of_one_player()
-        contributions = run.nobody.new_empty(0, run.n, len(run.nobody))
-        while left := run.calls_left // cost // 2 * 2:
-            pairs = run.next_round(len(contributions), left) // 2 * 2  # a round is stratified over t by itself
-            coalitions = _draw_antithetic(pairs, run.n, nodes, node_weights, run.generator)
-            portions = coalitions.split(max(batch_size // cost, 1))
-            contributions = torch.cat([contributions, *(_join_and_leave(run, portion) for portion in portions)])
-            values, errors = _mean(run, contributions)
-            if run.is_precise(errors.stderr):
-                break
-        return run.estimate(values, errors)
+    )
+
+
+def _estimate(run: Run) -> Estimate:
+    """Estimate from as many antithetic pairs of coalitions as the calls allow."""
+    cost = 2 * (run.n + 1)
+    run.check_calls(0 if run.n == 1 else 2 * cost, "for two antithetic pairs of coalitions")
+    # After the check of n_calls, since many nodes take long; before the game, since some semivalues have none.
+    rule = run.weights.quadrature((run.n + 1) // 2)
+    nodes, node_weights = (torch.from_numpy(part).to(run.game.device) for part in rule)
+    run.evaluate_ends()
+    if run.n == 1:
+        return run.estimate_of_one_player()
+    contributions = run.empty.new_empty(0, run.n, len(run.empty))
+    while left := run.calls_left // cost // 2 * 2:
+        pairs = run.next_round(len(contributions), left) // 2 * 2  # a round is stratified over t by itself
+        coalitions = _draw_antithetic(pairs, run.n, nodes, node_weights, run.generator)
+        portions = coalitions.split(max(run.game.batch_size // cost, 1))
+        contributions = torch.cat([contributions, *(_join_and_leave(run, portion) for portion in portions)])
+        values, errors = _mean(run, contributions)
+        if run.is_precise(errors.stderr):
+            break
+    return run.estimate(values, errors)
 
 
 def _draw_antithetic(

@@ -9,22 +9,23 @@ Equations: docs/math.md, section 5.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
 from fwshapley.coalitions import draw_permutations
-from fwshapley.estimators.estimate import Errors, Estimate, Run, pooled_errors
-from fwshapley.estimators.exact import Total
+from fwshapley.estimators.estimate import Errors, Estimate, Run, estimate_each, pooled_errors
 from fwshapley.games.game import AnyGame
-from fwshapley.semivalues import Semivalue
+from fwshapley.semivalues import Semivalue, Total
 
 
 def permutation_values(
     game: AnyGame,
-    weights: Semivalue,
+    weights: Semivalue | Sequence[Semivalue],
     *,
-    budget: int,
+    n_calls: int,
     total: Total = "raw",
     antithetic: bool = True,
     target_stderr: float | None = None,
@@ -36,48 +37,60 @@ def permutation_values(
     """Estimate a semivalue from random orders of the players; unbiased for the Shapley value.
 
     Args:
-        game: worth of coalitions; a plain function needs `n_players`.
-        weights: the semivalue. Laws that put all weight on a few sizes waste most of an order.
-        budget: most game calls; an order takes n - 1.
-        total: "raw" values, or "efficient" ones, shifted to sum to v(everyone) - v(nobody).
+        game: value of coalitions; a plain function needs `n_players`.
+        weights: the semivalue, or a list. Laws with all weight on a few sizes use only a small part of an order.
+        n_calls: most game calls for each semivalue; an order takes n - 1.
+        total: "raw" values, or "efficient" ones, shifted to sum to v(all players) - v(no players).
         antithetic: follow each order by its reverse.
         target_stderr: stop early once no standard error exceeds this.
-        seed: whole number, or a generator on the game's device.
-        n_players: number of players, where the game does not say.
-        batch_size: most coalitions handed to the game at once.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        seed: an integer, or a generator on the game's device.
+        n_players: number of players, if the game does not have it.
+        batch_size: most coalitions per call of the game.
+        progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
 
     Returns:
-        values, standard errors and calls made.
+        values, standard errors and the number of calls.
+
+    Example:
+        >>> import fwshapley as fw
+        >>> estimate = fw.permutation_values(fw.games.Glove(left=3, right=5), fw.Shapley(), n_calls=500)
+        >>> estimate.values.shape
+        torch.Size([8])
     """
-    with Run(
+    return estimate_each(
+        "permutations",
+        lambda run: _estimate(run, antithetic=antithetic),
         game,
         weights,
-        budget=budget,
+        n_calls=n_calls,
         total=total,
         target_stderr=target_stderr,
         seed=seed,
         n_players=n_players,
         batch_size=batch_size,
         progress=progress,
-        method="permutations",
-    ) as run:
-        cost = (2 if antithetic else 1) * (run.n - 1)
-        run.check_budget(2 * cost, "for two random orders" + " and their reverses" * antithetic)
-        run.evaluate_ends()
-        if run.n == 1:
-            return run.estimate_of_one_player()
-        weighted = run.nobody.new_empty(0, run.n, len(run.nobody))
-        weight = run.nobody.new_empty(0, run.n)
-        while left := run.calls_left // cost:
-            ranks = draw_permutations(run.next_round(len(weight), left), run.n, run.generator)
-            walked = [_walk(run, some, antithetic=antithetic) for some in ranks.split(max(batch_size // cost, 1))]
-            weighted = torch.cat([weighted, *(each for each, _ in walked)])
-            weight = torch.cat([weight, *(each for _, each in walked)])
-            values, errors = _ratio(run, weighted, weight)
-            if run.is_precise(errors.stderr):
-                break
-        return run.estimate(values, errors)
+    )
+
+
+def _estimate(run: Run, *, antithetic: bool) -> Estimate:
+    """Estimate from as many random orders as the calls allow."""
+    cost = (2 if antithetic else 1) * (run.n - 1)
+    run.check_calls(2 * cost, "for two random orders" + " and their reverses" * antithetic)
+    run.evaluate_ends()
+    if run.n == 1:
+        return run.estimate_of_one_player()
+    weighted = run.empty.new_empty(0, run.n, len(run.empty))
+    weight = run.empty.new_empty(0, run.n)
+    while left := run.calls_left // cost:
+        ranks = draw_permutations(run.next_round(len(weight), left), run.n, run.generator)
+        chunks = ranks.split(max(run.game.batch_size // cost, 1))
+        walks = [_walk(run, chunk, antithetic=antithetic) for chunk in chunks]
+        weighted = torch.cat([weighted, *(contributions for contributions, _ in walks)])
+        weight = torch.cat([weight, *(weights for _, weights in walks)])
+        values, errors = _ratio(run, weighted, weight)
+        if run.is_precise(errors.stderr):
+            break
+    return run.estimate(values, errors)
 
 
 def _walk(
@@ -88,7 +101,7 @@ def _walk(
     steps = torch.arange(1, run.n, device=ranks.device)
     coalitions = walks[:, :, None, :] < steps[:, None]  # (walks, orders, steps, players)
     worth = run.evaluate(coalitions.flatten(0, 2)).reshape(*coalitions.shape[:3], -1)
-    nobody, everyone = (end.expand(*coalitions.shape[:2], 1, -1) for end in (run.nobody, run.everyone))
+    nobody, everyone = (end.expand(*coalitions.shape[:2], 1, -1) for end in (run.empty, run.full))
     contributions = torch.cat([nobody, worth, everyone], 2).diff(dim=2)  # in order of joining
     own = contributions.gather(2, walks[..., None].expand_as(contributions))
     weight = run.n * run.join_law[walks]
@@ -104,7 +117,7 @@ def _ratio(
         player = int((total_weight == 0).nonzero()[0])
         raise ValueError(
             f"{orders} random orders never showed player {player} where {run.weights} puts weight; "
-            "raise the budget or use least_squares_values"
+            "increase n_calls or use least_squares_values"
         )
     freedom = total_weight.square() / weight.square().sum(0) - 1  # of as many draws as the weights are worth
     values = weighted.sum(0) / total_weight[:, None]

@@ -1,50 +1,59 @@
-"""What an explanation is: values with all that is needed to read them."""
+"""An explanation: values of an input's players, with everything needed to interpret them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
-import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
-from torch import Tensor
+from numpy import ndarray
 
 from fwshapley import plots
-from fwshapley._internal.bundle import load_bundle, save_bundle
-from fwshapley.estimators.exact import Total
+from fwshapley._internal.arrays import Device, Tensor, is_tensor, to_numpy
+from fwshapley._internal.bundle import Bundle
+from fwshapley._internal.checks import Array, check_names, check_whole
+from fwshapley._internal.result import Result
 from fwshapley.players import Players
-from fwshapley.semivalues import Semivalue
+from fwshapley.semivalues import Semivalue, Total
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
-MOST_SHOWN = 4
+MAX_SHOWN = 4
+"""Inputs that `plot` shows by default."""
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution:
+class Attribution(Result):
     """Values of the players of each input.
 
-    A value is positive where the player speaks for the output, negative where it speaks against it.
+    A positive value means that the player raises the output, a negative one that it lowers it. Arrays are torch tensors
+    if the explainer runs on torch, else numpy arrays.
 
     Attributes:
-        values: (batch, players, outputs); for a list of weights stacked in front, (weights, batch, players, outputs).
-        base_values: what nobody is worth.
-        outputs: number of each output that was explained.
-        inputs: what was explained.
-        weights: the semivalue, or the list of them.
-        total: "raw" for the semivalue itself, "efficient" if shifted to sum to v(everyone) - v(nobody).
-        players: what was credited.
-        output_names: of all outputs of the model.
-        provenance: how the explainer came about; "refinement" says with how many calls values were refined.
-        stderr: standard errors of the values, where they were sampled.
-        expected_error: (batch, outputs), or with the weights in front: expected root mean square error over players,
-            where that was calibrated.
+        values: (batch, players, outputs); for a list of weightings (weights, batch, players, outputs).
+        base_values: (batch, outputs), the value of the empty coalition.
+        outputs: (batch, outputs), the number of each explained output.
+        inputs: the explained inputs.
+        weights: the semivalue, or the list of semivalues.
+        total: "raw" for the semivalue itself, "efficient" if shifted to sum to v(all players) - v(no players).
+        players: the players.
+        output_names: one per output of the model.
+        provenance: how the values were computed; "refinement" has the number of calls used to refine them.
+        stderr: standard errors of the values, if they were sampled.
+        expected_error: (batch, outputs), or (weights, batch, outputs): the expected root mean square error over
+            players, if the explainer was calibrated.
+
+    Example:
+        >>> import fwshapley as fw, torch
+        >>> x = torch.randn(64, 3)
+        >>> explainer = fw.FeatureExplainer(lambda rows: rows[:, 0] * rows[:, 1])
+        >>> attribution = explainer.fit(x, budget=fw.Budget(steps=20), progress=False).explain(x[:5])
+        >>> attribution.values.shape
+        torch.Size([5, 3, 1])
     """
 
     values: Float[Tensor, "*weights batch players outputs"]
@@ -58,167 +67,170 @@ class Attribution:
     provenance: Mapping[str, Any]
     stderr: Float[Tensor, "*weights batch players outputs"] | None = None
     expected_error: Float[Tensor, "*weights batch outputs"] | None = None
+    kind: ClassVar[str] = "attribution"
+    per_weighting: ClassVar[tuple[str, ...]] = ("values", "stderr", "expected_error")
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def __str__(self) -> str:
-        kinds = ", ".join(map(str, self._several))
-        about = (
-            f"{self.total} {kinds} of {self.players.n_players} players for {len(self)} input{'s' * (len(self) != 1)}"
-        )
-        if self.calls is not None:
-            about += f", refined by {self.calls:,} calls each"
-        sizes = {"standard error": self.stderr, "expected error": self.expected_error}
-        known = [f"{name} {_size(error):.2g}" for name, error in sizes.items() if error is not None]
-        return f"{about}: {', '.join(known)} (root mean square)" if known else about
+        names = ", ".join(map(str, self.weightings))
+        plural = "" if len(self) == 1 else "s"
+        text = f"{self.total} {names} values of {self.players.n_players} players for {len(self)} input{plural}"
+        if self.n_calls is not None:
+            text += f", refined with {self.n_calls:,} calls per input"
+        errors = {"standard error": self.stderr, "expected error": self.expected_error}
+        sizes = [f"{name} {_root_mean_square(error):.2g}" for name, error in errors.items() if error is not None]
+        return f"{text}: {', '.join(sizes)} (root mean square)" if sizes else text
 
     @property
-    def calls(self) -> int | None:
-        """Calls an input that values were refined by; None if they were not."""
+    def n_calls(self) -> int | None:
+        """Calls per input that the values were refined with; None if they were not refined."""
         refinement = self.provenance.get("refinement")
-        return None if refinement is None else refinement["calls"]
-
-    def of(self, weights: Semivalue) -> Attribution:
-        """Return the attribution under one of several weightings."""
-        if weights not in self._several:
-            raise ValueError(f"{weights} was not asked for; there are {', '.join(map(str, self._several))}")
-        if not isinstance(self.weights, list):
-            return self
-        row = self.weights.index(weights)
-        return replace(
-            self,
-            values=self.values[row],
-            weights=weights,
-            stderr=None if self.stderr is None else self.stderr[row],
-            expected_error=None if self.expected_error is None else self.expected_error[row],
-        )
+        return None if refinement is None else refinement["n_calls"]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a table with a row per input, output and player (and weighting, if there are several): their value.
+        """Return a table with one row per input, output and player (and weighting, for a list of weightings).
 
-        Columns are input (a number from 0), weights (of several), output, player, value; stderr and expected_error
-        where they are known.
+        Columns are input (a number from 0), weights (for a list), output, player, value; stderr and expected_error
+        if they are known.
         """
-        batch, outputs, n = *self.outputs.shape, self.players.n_players
-        weightings = len(self._several)
-        named = np.array(self.output_names, dtype=object)[self.outputs.cpu().numpy()]
+        import pandas as pd  # noqa: PLC0415 - slow to import
+
+        batch, outputs = self.outputs.shape
+        players, weightings = self.players.n_players, len(self.weightings)
+        output_names = np.array(self.output_names, dtype=object)[to_numpy(self.outputs)]
+        weighting_names = np.array(list(map(str, self.weightings)), dtype=object)
         columns: dict[str, Any] = {
-            "input": np.repeat(np.arange(batch), weightings * outputs * n),
-            "weights": np.tile(np.repeat(np.array(list(map(str, self._several)), dtype=object), outputs * n), batch),
-            "output": np.repeat(np.tile(named[:, None], (1, weightings, 1)).ravel(), n),
+            "input": np.repeat(np.arange(batch), weightings * outputs * players),
+            "weights": np.tile(np.repeat(weighting_names, outputs * players), batch),
+            "output": np.repeat(np.tile(output_names[:, None], (1, weightings, 1)).ravel(), players),
             "player": np.tile(np.array(self.players.names, dtype=object), batch * weightings * outputs),
-            "value": _in_rows(self.values, weightings),
+            "value": self._in_rows(self.values),
         }
         if not isinstance(self.weights, list):
             del columns["weights"]
         if self.stderr is not None:
-            columns["stderr"] = _in_rows(self.stderr, weightings)
+            columns["stderr"] = self._in_rows(self.stderr)
         if self.expected_error is not None:
-            same = self.expected_error[..., None, :].expand_as(self.values)
-            columns["expected_error"] = _in_rows(same, weightings)
+            columns["expected_error"] = self._in_rows(self._error_per_player())
         return pd.DataFrame(columns)
 
-    def to(self, device: torch.device | str) -> Attribution:
-        """Return it with its tensors on a device."""
-        moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in self._tensors.items()}
-        return replace(self, players=self.players.to(device), **moved)
+    def to(self, device: Device | str) -> Self:
+        """Return the attribution with its tensors on a device.
+
+        Args:
+            device: e.g. "cpu" or "cuda".
+        """
+        if not is_tensor(self.values):
+            raise TypeError("device: this attribution holds numpy arrays, which have no device")
+        tensors = {
+            field.name: getattr(self, field.name) for field in fields(self) if is_tensor(getattr(self, field.name))
+        }
+        try:
+            return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})
+        except (RuntimeError, AssertionError, TypeError) as error:
+            raise ValueError(f"device={str(device)!r} cannot be used ({str(error).splitlines()[0]})") from error
 
     def plot(
         self,
-        rows: int | Sequence[int] = MOST_SHOWN,
+        rows: int | Sequence[int] = MAX_SHOWN,
         *,
         output: int | None = None,
         names: Sequence[str] | None = None,
     ) -> Figure:
         """Draw heat maps over images, or bars for the rows of a table: a row per input, a column per weighting.
 
-        Where standard errors are known, or else expected errors, bars have whiskers of two of them to either side, and
-        below heat maps their size is written.
+        If standard errors are known, or else expected errors, bars have whiskers of two errors to either side, and the
+        size of the errors is written below heat maps.
 
         Args:
             rows: which inputs, or how many of the first.
-            output: which of the outputs that were explained; by default of each input the one that its players speak
-                for most.
-            names: what to call the inputs that are drawn, in titles of bars; by default "input 0" and so on.
+            output: which of the explained outputs; by default the one with the largest prediction.
+            names: of the inputs that are drawn, for the titles of bars; by default "input 0" and so on.
         """
-        shown = list(range(min(rows, len(self)))) if isinstance(rows, int) else list(rows)
-        several = self._stacked(self.values)[:, shown]
-        strongest = (self.base_values[shown].detach().float().cpu() + several[0].sum(1)).argmax(1)
-        which = strongest if output is None else torch.full_like(strongest, output)
+        shown = self._check_rows(rows)
+        values = self._stacked(self.values)[:, shown]
+        largest = (to_numpy(self.base_values)[shown] + values[0].sum(1)).argmax(1)
+        chosen = largest if output is None else np.full_like(largest, self._check_output(output))
+        labels = [self.output_names[int(self.outputs[row, which])] for row, which in zip(shown, chosen, strict=True)]
+        titles = [str(weights) for weights in self.weightings]
+        errors = self._plotted_errors(shown, chosen)
+        drawn = _of_output(values, chosen)
+        if self.players.is_image:
+            maps = drawn[..., self.players.assignment]
+            return plots.plot_heat_maps(to_numpy(self.inputs[shown]), maps, labels, titles, errors)
+        row_names = [f"input {row}" for row in shown] if names is None else list(check_names("names", names))
+        if len(row_names) != len(shown):
+            raise ValueError(f"names has {len(row_names)} entries for {len(shown)} inputs")
+        row_titles = [f"{name}, {_output_title(label)}" for name, label in zip(row_names, labels, strict=True)]
+        return plots.plot_bars(drawn, self.players.names, row_titles, titles, errors)
 
-        def of_output(stacked: Float[Tensor, "weights rows players outputs"]) -> Float[Tensor, "weights rows players"]:
-            return stacked[:, torch.arange(len(shown)), :, which].transpose(0, 1)
-
-        values, errors, note = of_output(several), None, ""
+    def _plotted_errors(self, shown: list[int], chosen: Int[ndarray, " rows"]) -> plots.Errors:
+        source = "" if self.n_calls is None else f"refined, {self.n_calls:,} calls"
+        errors: Array
         if self.stderr is not None:
-            errors, note = of_output(self._stacked(self.stderr)[:, shown]), "standard error"
+            errors, note = self.stderr, "standard error"
         elif self.expected_error is not None:
-            same = self.expected_error[..., None, :].expand_as(self.values)
-            errors, note = of_output(self._stacked(same)[:, shown]), "expected error"
-        labels = [self.output_names[int(self.outputs[row, each])] for row, each in zip(shown, which, strict=True)]
-        titles = [str(each) for each in self._several]
-        about = plots.Errors(errors, note, "" if self.calls is None else f"refined, {self.calls:,} calls")
-        if not self.players.is_image:
-            called = [f"input {row}" for row in shown] if names is None else names
-            about_rows = [f"{name}, {_output(label)}" for name, label in zip(called, labels, strict=True)]
-            return plots.plot_bars(values, self.players.names, about_rows, titles, about)
-        maps = values[..., self.players.assignment.cpu()]
-        return plots.plot_heat_maps(self.inputs[shown].detach().float().cpu(), maps, labels, titles, about)
+            errors, note = self._error_per_player(), "expected error"
+        else:
+            return plots.Errors(None, "", source)
+        return plots.Errors(_of_output(self._stacked(errors)[:, shown], chosen), note, source)
 
-    def save(self, path: str | Path) -> None:
-        """Write to one safetensors file."""
-        facts = {
-            "weights": [each.to_json() for each in self._several],
-            "stacked": isinstance(self.weights, list),
-            "total": self.total,
-            "players": self.players.facts(),
-            "output_names": self.output_names,
-            "provenance": dict(self.provenance),
-        }
-        save_bundle(Path(path), "attribution", facts, self._tensors | {"assignment": self.players.assignment})
+    def _check_rows(self, rows: object) -> list[int]:
+        if isinstance(rows, int):
+            return list(range(min(check_whole("rows", rows), len(self))))
+        if isinstance(rows, str) or not isinstance(rows, Sequence | ndarray) or not len(rows):
+            raise TypeError(f"rows must be a number of inputs or a list of their indices, got {rows!r}")
+        indices = [check_whole("rows", row, minimum=0) for row in rows]
+        if max(indices) >= len(self):
+            raise ValueError(f"rows must be below {len(self)}, the number of inputs; got {max(indices)}")
+        return indices
+
+    def _check_output(self, output: int) -> int:
+        index = check_whole("output", output, minimum=0)
+        if index >= self.outputs.shape[1]:
+            raise ValueError(
+                f"output must be below {self.outputs.shape[1]}, the number of explained outputs; got {index}"
+            )
+        return index
+
+    def _to_bundle(self) -> Bundle:
+        facts, arrays = super()._to_bundle()
+        facts["players"] = self.players.facts()
+        assignment = self.players.assignment
+        return Bundle(facts, arrays | {"assignment": assignment})
 
     @classmethod
-    def load(cls, path: str | Path) -> Attribution:
-        """Read what `save` wrote."""
-        facts, tensors = load_bundle(Path(path), "attribution")
-        several = [Semivalue.from_json(text) for text in facts["weights"]]
-        players = Players.from_facts(facts["players"], tensors.pop("assignment"))
-        return cls(
-            **tensors,
-            weights=several if facts["stacked"] else several[0],
-            total=facts["total"],
-            players=players,
-            output_names=tuple(facts["output_names"]),
-            provenance=facts["provenance"],
-        )
+    def _from_bundle(cls, bundle: Bundle) -> Self:
+        arrays = dict(bundle.arrays)
+        players = Players.from_facts(bundle.facts["players"], arrays.pop("assignment"))
+        return super()._from_bundle(Bundle({**bundle.facts, "players": players}, arrays))
 
-    @property
-    def _tensors(self) -> dict[str, Tensor]:
-        names = ("values", "base_values", "outputs", "inputs", "stderr", "expected_error")
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+    def _stacked(self, array: Array) -> Float[ndarray, "weights batch players outputs"]:
+        """Return values or errors as a numpy array that has an axis for the weightings in any case."""
+        plain = to_numpy(array)
+        return plain if isinstance(self.weights, list) else plain[None]
 
-    @property
-    def _several(self) -> list[Semivalue]:
-        return self.weights if isinstance(self.weights, list) else [self.weights]
+    def _error_per_player(self) -> Float[ndarray, "*weights batch players outputs"]:
+        return np.broadcast_to(to_numpy(self.expected_error)[..., None, :], tuple(self.values.shape))
 
-    def _stacked(self, tensor: Float[Tensor, ...]) -> Float[Tensor, "weights batch players outputs"]:
-        """Values or their errors on the CPU, with an axis for the weights in any case."""
-        known = tensor.detach().float().cpu()
-        return known if isinstance(self.weights, list) else known[None]
+    def _in_rows(self, array: Array) -> Float[ndarray, " rows"]:
+        """Return numbers in the order of inputs, weightings, outputs, players."""
+        return self._stacked(array).astype(np.float64).transpose(1, 0, 3, 2).ravel()
 
 
-def _output(name: str) -> str:
-    """What to call an output whose name may say that it is one, or be a bare number."""
+def _of_output(
+    values: Float[ndarray, "weights rows players outputs"], output: Int[ndarray, " rows"]
+) -> Float[ndarray, "weights rows players"]:
+    """Return the values of one output of each row."""
+    return values[:, np.arange(len(output)), :, output].transpose(1, 0, 2)
+
+
+def _output_title(name: str) -> str:
+    """Return a title for an output, whose name may already start with "output"."""
     return name if name.startswith("output") else f"output {name}"
 
 
-def _size(errors: Float[Tensor, "*axes"]) -> float:
-    """Root mean square."""
-    return float(errors.double().square().mean().sqrt())
-
-
-def _in_rows(values: Float[Tensor, "*weights batch players outputs"], weightings: int) -> NDArray[np.float64]:
-    """Numbers in the order of inputs, weightings, outputs, players."""
-    stacked = values.detach().double().cpu().reshape(weightings, *values.shape[-3:])
-    return stacked.permute(1, 0, 3, 2).flatten().numpy()
+def _root_mean_square(errors: Float[Tensor, ...]) -> float:
+    return float(np.sqrt(np.square(to_numpy(errors).astype(np.float64)).mean()))

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fwshapley._internal.checks import as_tensor, to_precision
+from fwshapley._internal.tensors import as_tensor, to_precision
 from fwshapley.games.masked_model import KINDS, Kind, Output
 from fwshapley.tables.encoding import Form
 

@@ -24,15 +24,15 @@ from scipy.optimize import nnls
 from scipy.stats import rankdata
 from torch import Tensor
 
-from fwshapley._internal.checks import Array, as_tensor, check_whole
+from fwshapley._internal.checks import Array, check_whole
+from fwshapley._internal.tensors import as_tensor
 from fwshapley.coalitions import make_generator
-from fwshapley.estimators.exact import Total
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fitting import EXPLAINED_AT_ONCE, Fitted, FittedExplainer
 from fwshapley.explanation.inputs import check_inputs
 from fwshapley.explanation.refinement import refine
 from fwshapley.objectives import Kernel, shift_to_total
-from fwshapley.semivalues import Semivalue, Shapley
+from fwshapley.semivalues import Semivalue, Shapley, Total
 
 FEWEST_INPUTS = 8
 CALIBRATION_INPUTS, CALIBRATION_CALLS = 48, 128

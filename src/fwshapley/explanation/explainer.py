@@ -18,16 +18,14 @@ from torch import Tensor, nn
 
 from fwshapley._internal.checks import (
     Array,
-    as_tensor,
     check_choice,
     check_flag,
     check_names,
     check_path,
     check_seed,
     check_whole,
-    to_precision,
 )
-from fwshapley.estimators.exact import Total
+from fwshapley._internal.tensors import as_tensor, to_precision
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.black_box import find_function
 from fwshapley.explanation.error_model import CALIBRATION_CALLS, CALIBRATION_INPUTS, ErrorModel, calibrate
@@ -76,7 +74,7 @@ from fwshapley.games.masked_model import KINDS, MOST_ELEMENTS, MaskedModel, Outp
 from fwshapley.objectives import Objective, SumConstraint, shift_to_total
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import Kernel as KernelKind
-from fwshapley.semivalues import Semivalue
+from fwshapley.semivalues import Semivalue, Total
 from fwshapley.tables.encoding import Form, form_of
 from fwshapley.training.budget import Budget, History, Recipe
 from fwshapley.version import __version__
@@ -163,7 +161,7 @@ class FeatureExplainer:
             check_choice("network", network, get_args(NetworkName))
         self.model, self.surrogate, self.output, self.network = model, surrogate, output, network
         self.device = choose_device(device)
-        self.players = None if players is None else players.to(self.device)
+        self.players = players
         self.objective = choose_objective(objective, weights, kernel, constraint)
         self.removal: Removal = check_removal(removal)
         self.output_names = None if output_names is None else check_names("output_names", output_names)
@@ -256,7 +254,15 @@ class FeatureExplainer:
         if not isinstance(removal, str):
             removal = to_precision(as_tensor(removal), x.dtype) if form is None else form.encode(removal)
         surrogate = prepare_surrogate(
-            self.surrogate, model, players, x, output=output, removal=removal, form=form, seed=self.seed
+            self.surrogate,
+            model,
+            players,
+            x,
+            output=output,
+            removal=removal,
+            form=form,
+            device=self.device,
+            seed=self.seed,
         )
         masked = MaskedModel(surrogate, output, players.n_players, self.device)
         example = few if players.is_image else x.to(self.device)
@@ -657,7 +663,7 @@ class FeatureExplainer:
             if x.ndim != 2:  # noqa: PLR2004 - rows and columns
                 shape = tuple(x.shape)
                 raise ValueError(f"inputs of shape {shape} are no table: say who plays, e.g. players=grid(...)")
-            players = columns(x.shape[1], None if form is None else form.names).to(self.device)
+            players = columns(x.shape[1], None if form is None else form.names)
         players.check(x)
         if form is not None and form.frame:
             players = players.for_table(form.names)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol, cast, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -165,9 +166,10 @@ def prepare_surrogate(
     output: Output,
     removal: Literal["auto", "zero", "mean"] | Tensor,
     form: Form | None,
+    device: torch.device,
     seed: int,
 ) -> nn.Module:
-    """Return a surrogate on the device of the players, untrained unless it was given ready.
+    """Return a surrogate on a device, untrained unless it was given ready.
 
     Args:
         surrogate: as `FeatureExplainer` takes it.
@@ -177,9 +179,10 @@ def prepare_surrogate(
         output: what a coalition is worth.
         removal: what hidden features become.
         form: of the table.
+        device: where the surrogate is.
         seed: of new layers.
     """
-    device, targets = players.assignment.device, predict(model, x[:UNIT_ROWS], output)
+    targets = predict(model, x[:UNIT_ROWS], output)
     if isinstance(surrogate, (Surrogate, TableSurrogate)):
         ready = copy.deepcopy(surrogate).eval().requires_grad_(requires_grad=False)
         place(ready, device, players)
@@ -256,7 +259,7 @@ def teach_surrogate(
     # A black box has no tensors to know it by, so what it says must do.
     known = predict(model, x_valid[:UNIT_ROWS], output) if isinstance(model, BlackBox) else model
     identity = {"output": output} | plan.identify(
-        x=x, x_valid=x_valid, players=players.assignment, model=known, surrogate=surrogate
+        x=x, x_valid=x_valid, players=torch.from_numpy(players.assignment), model=known, surrogate=surrogate
     )
     history = train_surrogate(
         surrogate,
@@ -435,7 +438,7 @@ def place(module: nn.Module, device: torch.device, players: Players) -> None:
 
 def _check_ready(surrogate: Surrogate | TableSurrogate, players: Players, x: Tensor, outputs: int) -> None:
     """Raise unless a surrogate that was given is one of these players and outputs."""
-    if not torch.equal(surrogate.players.assignment.to(players.assignment.device), players.assignment):
+    if not np.array_equal(surrogate.players.assignment, players.assignment):
         raise ValueError("the surrogate given was made for other players than the explainer's")
     everyone = torch.ones(1, players.n_players, dtype=torch.bool, device=x.device)
     with torch.no_grad():

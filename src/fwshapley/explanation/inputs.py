@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fwshapley._internal.checks import Array, as_tensor, to_precision
+from fwshapley._internal.checks import Array
+from fwshapley._internal.tensors import as_tensor, to_precision
 from fwshapley.explanation.black_box import BlackBox, as_held, ask_outputs, find_function, find_output, sum_to_one
 from fwshapley.explanation.surrogate import as_columns
 from fwshapley.games.masked_model import KINDS, Output

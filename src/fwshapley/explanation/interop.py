@@ -56,7 +56,7 @@ def spread_over_inputs(attribution: Attribution) -> Float[Tensor, "batch ..."]:
     """Return the values of one output at every position of the inputs: each has that of its player, as captum does."""
     if isinstance(attribution.weights, list):
         raise ValueError("attribute gives one weighting: pass a semivalue, not a list of them")  # noqa: TRY004 - too many
-    values = attribution.values[..., 0][:, attribution.players.assignment]
+    values = attribution.values[..., 0][:, attribution.players.assignment_on(attribution.values.device)]
     return values[:, None].expand_as(attribution.inputs).contiguous() if attribution.players.is_image else values
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from fwshapley._internal.checks import check_choice
-from fwshapley.estimators.exact import Total
 from fwshapley.objectives import Kernel, Multilinear, Objective, SumConstraint
 from fwshapley.semivalues import Kernel as KernelKind
-from fwshapley.semivalues import Semivalue, Shapley, check_semivalue
+from fwshapley.semivalues import Semivalue, Shapley, Total, check_semivalue
 
 ObjectiveName = Literal["multilinear", "kernel"]
 

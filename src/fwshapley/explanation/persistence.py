@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from fwshapley._internal.bundle import load_bundle, save_bundle
-from fwshapley._internal.checks import as_tensor
+from fwshapley._internal.tensors import as_tensor
 from fwshapley.explanation.black_box import BlackBox, find_function
 from fwshapley.explanation.fitting import Fitted, MakeNetwork, dtype_of, kinds_of, make_network, needs_training, place
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate
@@ -80,7 +80,7 @@ def load_fitted(
     """Read what `save_fitted` wrote."""
     path = folder / FILE
     facts, tensors = load_bundle(path, KIND)
-    players = Players.from_facts(facts["players"], tensors["players"]).to(device)
+    players = Players.from_facts(facts["players"], tensors["players"])
     parts = {
         part: {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
         for part in ("surrogate", "network", "model")

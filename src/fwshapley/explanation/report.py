@@ -19,7 +19,6 @@ from fwshapley._internal.checks import (
     Array,
     check_callable,
     check_choice,
-    check_classes,
     check_kind,
     check_list,
     check_seed,
@@ -27,6 +26,7 @@ from fwshapley._internal.checks import (
 )
 from fwshapley._internal.files import check_writable
 from fwshapley._internal.html import Report
+from fwshapley._internal.tensors import check_classes
 from fwshapley.estimators import least_squares_values
 from fwshapley.estimators.estimate import quantile
 from fwshapley.explanation.attribution import Attribution
@@ -242,7 +242,7 @@ def sample_halves(
     masked, outputs = explainer.masked, explained.outputs
     game = ManyPredictionsGame(masked, explained.inputs.to(masked.device), outputs)
     runs = [
-        least_squares_values(game, each, budget=calls, seed=number, batch_size=BATCH, progress=progress).values
+        least_squares_values(game, each, n_calls=calls, seed=number, batch_size=BATCH, progress=progress).values
         for number in (seed + 1, seed + 2)
         for each in weights
     ]
@@ -405,7 +405,7 @@ def _add_curves(page: Report, judged: Mapping[str, Judged], *, unseen: bool, giv
         "Skill is 0 for random orders and 1 for those of long sampling; it is not defined where these are not clearly "
         "apart.",
     )
-    curves = {name: (each.included.mean(0), each.excluded.mean(0)) for name, each in judged.items()}
+    curves = {name: (each.included.mean(0).numpy(), each.excluded.mean(0).numpy()) for name, each in judged.items()}
     page.figure(
         plots.plot_curves(curves, bounds=(SAMPLED, RANDOM)),
         "The share of inputs that keep their class, by share of players.",

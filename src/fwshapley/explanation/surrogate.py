@@ -20,8 +20,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fwshapley._internal.checks import Array, as_tensor, check_choice
+from fwshapley._internal.checks import Array, check_choice
 from fwshapley._internal.files import check_checkpoint
+from fwshapley._internal.tensors import as_tensor
 from fwshapley.coalitions import draw_bernoulli, draw_trusted_bernoulli
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.games.masked_model import KINDS, MOST_ELEMENTS, Kind, Output

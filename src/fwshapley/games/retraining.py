@@ -50,7 +50,7 @@ class RetrainingUtility:
 
     Example:
         >>> game = RetrainingUtility(LogisticRegression()).on(x, y, x_valid, y_valid)
-        >>> least_squares_values(game, Banzhaf(), budget=5000).values
+        >>> least_squares_values(game, Banzhaf(), n_calls=5000).values
     """
 
     model: Any

@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from fwshapley._internal.checks import Array, check_finite, check_list, check_numbers, check_seed, check_whole
+from fwshapley._internal.checks import Array, check_list, check_seed, check_whole
+from fwshapley._internal.tensors import check_finite, check_tensor
 from fwshapley.games.game import Coalitions, Game
 from fwshapley.semivalues import Semivalue, check_semivalue, log_binomials
 
@@ -45,12 +46,12 @@ class Additive:
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
         """Sum of the members' contributions."""
-        return coalitions.double() @ check_numbers("contributions", self.contributions).to(coalitions.device)
+        return coalitions.double() @ check_tensor("contributions", self.contributions).to(coalitions.device)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """The contributions, whatever the weights."""
-        check_semivalue(weights).join_law(self.n_players)  # raises where they are not for so many players
-        return check_numbers("contributions", self.contributions)
+        check_semivalue(weights).join_law(self.n_players)  # raises an error if they are for another number of players
+        return check_tensor("contributions", self.contributions)
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Unanimity:
         """Members share equally; the others are null players."""
         others = len(self.carrier) - 1
         values = torch.zeros(self.n_players, dtype=torch.float64)
-        values[list(self.carrier)] = check_semivalue(weights).join_law(self.n_players) @ _all_in(
+        values[list(self.carrier)] = torch.from_numpy(check_semivalue(weights).join_law(self.n_players)) @ _all_in(
             self.n_players - 1, others
         )
         return values
@@ -107,12 +108,12 @@ class Airport:
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
         """Largest cost among the members, 0 for nobody."""
-        return (coalitions * check_numbers("costs", self.costs).to(coalitions.device)).amax(1)
+        return (coalitions * check_tensor("costs", self.costs).to(coalitions.device)).amax(1)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Sum over the stretches that a player needs of P(the coalition it joins needs none of them)."""
-        n, costs = self.n_players, check_numbers("costs", self.costs)
-        join_law = check_semivalue(weights).join_law(n)
+        n, costs = self.n_players, check_tensor("costs", self.costs)
+        join_law = torch.from_numpy(check_semivalue(weights).join_law(n))
         values = torch.zeros(n, dtype=torch.float64)
         paid = 0.0
         for cost in costs.unique():  # ascending
@@ -150,7 +151,7 @@ class Voting:
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Probability of being pivotal: coalitions counted by size and votes, one player at a time."""
-        n, p = self.n_players, check_semivalue(weights).log_weights(self.n_players).exp()
+        n, p = self.n_players, torch.from_numpy(check_semivalue(weights).log_weights(self.n_players)).exp()
         values = torch.zeros(n, dtype=torch.float64)
         for player, own in enumerate(self.votes):
             # count[s, q]: coalitions of s others with q votes; all beyond the quota is lost anyway
@@ -187,14 +188,14 @@ class Glove:
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Probability that the coalition joined has fewer gloves of one's own side than of the other."""
-        log_weights = check_semivalue(weights).log_weights(self.n_players)
+        log_weights = torch.from_numpy(check_semivalue(weights).log_weights(self.n_players))
         left = self._scarce(self.left, self.right, log_weights) if self.left else 0.0
         right = self._scarce(self.right, self.left, log_weights) if self.right else 0.0
         return torch.tensor([left] * self.left + [right] * self.right, dtype=torch.float64)
 
     @staticmethod
     def _scarce(own_side: int, other_side: int, log_weights: Float64[Tensor, " n"]) -> float:
-        log_own, log_other = log_binomials(own_side - 1), log_binomials(other_side)
+        log_own, log_other = torch.from_numpy(log_binomials(own_side - 1)), torch.from_numpy(log_binomials(other_side))
         own, other = torch.meshgrid(torch.arange(own_side), torch.arange(other_side + 1), indexing="ij")
         log_mass = log_own[own] + log_other[other] + log_weights[own + other]
         return float(log_mass.exp()[own < other].sum())
@@ -226,17 +227,17 @@ class Pairwise:
         """Main effects and interactions within each coalition."""
         s = coalitions.double()
         upper = self._upper().to(s.device)
-        return s @ check_numbers("main", self.main).to(s.device) + torch.einsum("ci,ij,cj->c", s, upper, s)
+        return s @ check_tensor("main", self.main).to(s.device) + torch.einsum("ci,ij,cj->c", s, upper, s)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Main effect plus P(the other is in) times the player's interactions."""
         n, upper = self.n_players, self._upper()
         sizes = torch.arange(n, dtype=torch.float64)
-        other_in = float(check_semivalue(weights).join_law(n) @ sizes) / max(n - 1, 1)
-        return check_numbers("main", self.main) + other_in * (upper + upper.T).sum(1)
+        other_in = float(torch.from_numpy(check_semivalue(weights).join_law(n)) @ sizes) / max(n - 1, 1)
+        return check_tensor("main", self.main) + other_in * (upper + upper.T).sum(1)
 
     def _upper(self) -> Float64[Tensor, "players players"]:
-        return check_numbers("interactions", self.interactions).triu(diagonal=1)
+        return check_tensor("interactions", self.interactions).triu(diagonal=1)
 
 
 @dataclass(frozen=True)

@@ -43,5 +43,5 @@ class HatBasis:
 
 @lru_cache(maxsize=256)  # an explainer asks for the same few at every call
 def _moments(basis: HatBasis, weights: Semivalue) -> Tensor:
-    t, mass = weights.quadrature(MOMENT_NODES)
+    t, mass = map(torch.from_numpy, weights.quadrature(MOMENT_NODES))
     return mass @ basis(t)

@@ -172,7 +172,7 @@ def _law(objective: Kernel, n: int, device: torch.device) -> Float[Tensor, " siz
         raise ValueError(
             "one player gets all of v(everyone) - v(nobody): there is nothing to learn; take objective='multilinear'"
         )
-    return objective.weights.size_law(n, objective.kernel).to(device)
+    return torch.from_numpy(objective.weights.size_law(n, objective.kernel)).to(device)
 
 
 @lru_cache(maxsize=64)
@@ -206,5 +206,5 @@ def _knots(n: int) -> tuple[int, ...]:
 @lru_cache(maxsize=64)
 def _is_symmetric(objective: Kernel, n: int) -> bool:
     """Whether coalitions may be drawn with their complements."""
-    law = objective.weights.size_law(n, objective.kernel)
+    law = torch.from_numpy(objective.weights.size_law(n, objective.kernel))
     return bool(torch.isclose(law, law.flip(0)).all())

@@ -17,7 +17,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fwshapley._internal.checks import Array, as_tensor, to_precision
+from fwshapley._internal.checks import Array
+from fwshapley._internal.tensors import as_tensor, to_precision
 from fwshapley.networks.mlp import ColumnKinds
 
 MOST_CATEGORIES = 1000

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
-from fwshapley._internal.checks import closest
+from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import counted, listed
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -321,7 +321,7 @@ def check_column(path: Path, wanted: str | None, names: list[str], option: str) 
         raise ValueError(f"which column of {path} holds the labels? Give {option}; {there}")
     if wanted in names:
         return wanted
-    meant = closest(wanted, names)
+    meant = find_closest(wanted, names)
     hint = f" (did you mean {meant!r}?)" if meant else ""
     if meant is None and any(_is_number(name) for name in names):
         hint = " (is the line with their names missing?)"

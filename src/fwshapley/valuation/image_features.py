@@ -25,8 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fwshapley._internal.bundle import digest
-from fwshapley._internal.checks import Array, as_tensor, check_seed, check_whole
+from fwshapley._internal.checks import Array, check_seed, check_whole
 from fwshapley._internal.files import check_checkpoint
+from fwshapley._internal.tensors import as_tensor
 from fwshapley.explanation.inputs import check_budget, choose_device
 from fwshapley.explanation.surrogate import in_chunks
 from fwshapley.networks.cnn import SmallCNN

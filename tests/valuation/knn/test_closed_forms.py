@@ -142,7 +142,9 @@ def test_leave_one_out_is_what_leaving_one_out_does(utility: Utility, ties: Ties
 def test_beta_values_are_mixtures_of_banzhaf_values(utility: Utility, ties: Ties, weights: Beta) -> None:
     n = 150
     game = NeighborGame(draw_labels(n, classes=3), 0, 3, 5, utility, ties)
-    points, shares = weights.quadrature(n // 2)  # exact: a Banzhaf(t) value is a polynomial in t of degree n - 1
+    points, shares = map(
+        torch.from_numpy, weights.quadrature(n // 2)
+    )  # exact: a Banzhaf(t) value is a polynomial in t of degree n - 1
     inside = (points > 1e-12) & (points < 1 - 1e-12)
     mixed = shares[inside] @ values_of(game, [Banzhaf(t) for t in points[inside].tolist()])
     assert_close(values_of(game, [weights])[0], mixed, rtol=0, atol=1e-11)
@@ -155,7 +157,9 @@ def test_over_all_labels_values_add_up_to_what_does_not_depend_on_them(utility: 
     n, weights = 500, [Shapley(), Beta(16, 1), Banzhaf(0.03)]
     labels = draw_labels(n, classes=4)
     total = sum(values_of(NeighborGame(labels, label, 4, k, utility, ties), weights) for label in range(4))
-    small = torch.stack([each.join_law(n)[:k].sum() for each in weights]) / k  # matches / K grow up to K members
+    small = (
+        torch.stack([torch.from_numpy(each.join_law(n))[:k].sum() for each in weights]) / k
+    )  # matches / K grow up to K members
     expected = small[:, None].expand(3, n) if utility == "soft" else torch.zeros(3, n, dtype=torch.float64)
     assert_close(total, expected, rtol=0, atol=1e-12)
 
@@ -166,7 +170,7 @@ def test_one_neighbors_vote_is_its_match_but_for_nobody(ties: Ties) -> None:
     labels, weights = draw_labels(n, classes=classes), semivalues(n)
     soft = values_of(NeighborGame(labels, 1, classes, 1), weights)
     vote = values_of(NeighborGame(labels, 1, classes, 1, "vote", ties), weights)
-    chance = torch.stack([each.join_law(n)[0] for each in weights]) / classes
+    chance = torch.stack([torch.from_numpy(each.join_law(n))[0] for each in weights]) / classes
     assert_close(vote, soft - chance[:, None], rtol=0, atol=1e-12)
 
 
@@ -228,7 +232,7 @@ def test_a_vote_of_15_is_enumerated(ties: Ties) -> None:
 
 def test_a_vote_of_25_agrees_with_monte_carlo() -> None:
     game = NeighborGame(draw_labels(60, classes=3), 0, 3, 25, "vote", "shared")
-    estimate = permutation_values(game, Shapley(), budget=60_000)
+    estimate = permutation_values(game, Shapley(), n_calls=60_000)
     assert bool(((values_of(game, [Shapley()])[0] - estimate.values).abs() <= 4 * estimate.stderr).all())
 
 

@@ -18,7 +18,7 @@ def make_points(n: int, simple: Tensor) -> Labeled:
 
 def drawn(weights: fw.Semivalue, n: int, count: int, seed: int = 0) -> Tensor:
     nobody = torch.zeros(1, n, dtype=torch.bool)
-    law = weights.size_law(n)
+    law = torch.from_numpy(weights.size_law(n))
     return torch.cat([nobody, ~nobody, draw_by_law(law, count, torch.Generator().manual_seed(seed))])
 
 

@@ -179,7 +179,7 @@ def own_values(lesson: Lesson, weights: fw.Semivalue) -> Tensor:
 def test_coalitions_of_a_batch_teach_the_values_of_the_batch(weights: fw.Semivalue, utility: Utility) -> None:
     lesson = numbered_lesson(utility)
     table = Table(torch.zeros(12, 3))
-    kernel = BatchKernel(lesson, weights.size_law(12), sizes=8, of_a_size=8, references=32)
+    kernel = BatchKernel(lesson, torch.from_numpy(weights.size_law(12)), sizes=8, of_a_size=8, references=32)
     descend(kernel, table, 600)
     found = table.found.detach().gather(1, lesson.labels[:, None])[:, 0].double()
     exact = own_values(lesson, weights)

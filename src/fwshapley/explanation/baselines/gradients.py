@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fwshapley._internal.checks import Array, check_numbers, check_whole
+from fwshapley._internal.checks import Array, check_whole
+from fwshapley._internal.tensors import check_tensor
 from fwshapley.explanation.baselines.peers import captum_method
 from fwshapley.explanation.baselines.request import Request
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate
@@ -124,7 +125,7 @@ def _hidden_as(request: Request) -> Float[Tensor, "starts ..."]:
 
 
 def _check_start(start: float | Array, request: Request) -> Float[Tensor, "1 ..."]:
-    given = check_numbers("start", start).float()
+    given = check_tensor("start", start).float()
     if not bool(given.isfinite().all()):
         raise ValueError("start must be finite: it has missing or infinite numbers")
     if given.ndim and given.shape != request.x.shape[1:]:

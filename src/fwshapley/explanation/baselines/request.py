@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
+from numpy import ndarray
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import check_seed
@@ -34,7 +35,7 @@ class Unweighted(Semivalue):
     def __str__(self) -> str:
         return self.method
 
-    def log_join_law(self, n: int) -> Float[Tensor, " {n}"]:
+    def log_join_law(self, n: int) -> Float64[ndarray, " {n}"]:
         """Raise: there is no such law."""
         raise TypeError(f"{self.method} is no semivalue: it weighs no coalitions, of {n} players or any other number")
 

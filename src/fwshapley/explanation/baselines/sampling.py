@@ -91,7 +91,7 @@ def _estimate(
     budget = _check_calls(calls, request)
 
     def estimate(game: PredictionGame, weights: Semivalue, outputs: Int[Tensor, " outputs"], seed: int) -> Tensor:
-        found = estimator(game, weights, budget=budget, seed=seed, progress=False).values
+        found = estimator(game, weights, n_calls=budget, seed=seed, progress=False).values
         return found[:, outputs.to(found.device)]
 
     return request.by_game(estimate, seed)

@@ -85,7 +85,7 @@ def refine(
     several = choose_weightings(fitted.objective, weights)
     one = weights is None or isinstance(weights, Semivalue)
     shown = explainer.explain(x, outputs=outputs)
-    laws = join_laws(several, fitted.masked.n_players).to(fitted.masked.device)
+    laws = torch.from_numpy(join_laws(several, fitted.masked.n_players)).to(fitted.masked.device)
     generator = make_generator(seed, fitted.masked.device)
     found = []
     with ProgressBar("refining", len(shown), enabled=progress) as bar:
@@ -100,7 +100,7 @@ def refine(
         stderr=stderr[0] if one else stderr,
         weights=several[0] if one else several,
         total="raw",
-        provenance={**shown.provenance, "refinement": {"calls": calls}},
+        provenance={**shown.provenance, "refinement": {"n_calls": calls}},
     )
 
 
@@ -277,6 +277,6 @@ def choose_sizes(objective: Objective, laws: Float64[Tensor, "weights players"])
     even = best_sizes(laws, laws.new_ones(n - 1))
     if not isinstance(objective, Multilinear) or objective.level is None:
         return even
-    t = proper_sizes(n).to(laws.device) / n
+    t = torch.from_numpy(proper_sizes(n)).to(laws.device) / n
     level = objective.basis(t) @ torch.tensor(objective.level, dtype=t.dtype, device=t.device)
     return (1 - EVEN_SHARE) * best_sizes(laws, (level * t * (1 - t)).sqrt()) + EVEN_SHARE * even

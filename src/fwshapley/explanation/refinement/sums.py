@@ -84,7 +84,7 @@ def best_sizes(
     In proportion to the spread times the root of w(s-1)**2 n/s + w(s)**2 n/(n-s); over several weightings, the root of
     the mean of their squared laws.
     """
-    n, s = laws.shape[1], proper_sizes(laws.shape[1]).to(laws.device)
+    n, s = laws.shape[1], torch.from_numpy(proper_sizes(laws.shape[1])).to(laws.device)
     each = spread * (laws[:, :-1].square() * n / s + laws[:, 1:].square() * n / (n - s)).sqrt()
     law = (each / each.sum(1, keepdim=True)).square().mean(0).sqrt()
     return law / law.sum()

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from fwshapley._internal.checks import Array, check_numbers
+from fwshapley._internal.checks import Array
+from fwshapley._internal.tensors import check_tensor
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def lower_cluster(values: Array) -> Bool[Tensor, " n"]:
 
 def check_values(values: Array) -> Float64[Tensor, " n"]:
     """Return values as a tensor of finite numbers, one per point."""
-    numbers = check_numbers("values", values).detach().cpu()
+    numbers = check_tensor("values", values).detach().cpu()
     if numbers.ndim != 1 or not len(numbers):
         raise ValueError(
             f"values must be one number per point, got shape {tuple(numbers.shape)}; of several weightings choose one, "
@@ -99,7 +100,7 @@ def check_values(values: Array) -> Float64[Tensor, " n"]:
 
 def _check_wrong(wrong: Array, n: int) -> Bool[Tensor, " n"]:
     """Return which labels are wrong as a mask that tells some points from others."""
-    numbers = check_numbers("wrong", wrong, flags=True).detach().cpu()
+    numbers = check_tensor("wrong", wrong, flags=True).detach().cpu()
     if numbers.shape != (n,):
         raise ValueError(
             f"wrong must say of each of the {n} points whether its label is wrong, got shape {tuple(numbers.shape)}; "

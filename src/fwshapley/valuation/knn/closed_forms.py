@@ -45,7 +45,7 @@ class ClosedForm(ABC):
     ) -> None:
         self.counts, self.k, self.held_out = counts, k, held_out
         self.n = int(counts.sum()) - held_out
-        laws = torch.stack([each.membership_law(self.n, k) for each in weights]).to(counts.device)
+        laws = torch.stack([torch.from_numpy(each.membership_law(self.n, k)) for each in weights]).to(counts.device)
         ranks = torch.arange(self.n, dtype=torch.float64, device=counts.device)
         self.law = laws
         self.reach: Float[Tensor, "weights n"] = laws[..., :k].sum(2)

@@ -111,7 +111,7 @@ class LinearGame:
         in all of them has an infinite error. `told` is called with the number of coalitions that are done.
         """
         n = self.n_players
-        law = weights.join_law(n).to(generator.device)
+        law = torch.from_numpy(weights.join_law(n)).to(generator.device)
         start = torch.rand(1, generator=generator, device=generator.device, dtype=torch.float64)
         even = (torch.arange(draws, device=generator.device) + start) / draws  # sizes in the law's own proportions
         sizes = torch.searchsorted(law.cumsum(0), even).clamp(max=n - 1)

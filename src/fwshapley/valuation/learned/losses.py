@@ -160,7 +160,7 @@ class BatchKernel:
     def level(self, weights: Semivalue, batch: int, generator: torch.Generator) -> float:
         """Mean value of a point of a batch, sum_s w(s) E[v(s + 1) - v(s)], from sampled coalitions."""
         device, gained = self.lesson.x.device, []
-        law = weights.join_law(batch).float().to(device)
+        law = torch.from_numpy(weights.join_law(batch)).float().to(device)
         for _ in range(LEVEL_GAMES):
             rows = torch.randperm(len(self.lesson.x), generator=generator, device=device)[:batch]
             games = self.lesson.games(rows, self.lesson.some_references(self.references, generator))

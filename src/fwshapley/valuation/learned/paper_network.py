@@ -90,4 +90,4 @@ def batch_law(weights: Semivalue, batch: int, n: int) -> Cardinality:
 
     Among b random points, a player joins s of the others with probability w_b(s), and they are a random s of the n - 1.
     """
-    return Cardinality(functional.pad(weights.join_law(batch), (0, n - batch)))
+    return Cardinality(functional.pad(torch.from_numpy(weights.join_law(batch)), (0, n - batch)))

@@ -195,7 +195,7 @@ class Process:
         sizes = self.scores.coalitions.sum(1)
         trend = torch.stack(_trend(torch.arange(self.n + 1), sizes, self.n))
         f = self.unit * (torch.einsum("p,pij->ij", self.variances[TREND_PARTS], trend) @ self._dual)
-        return float((weights.join_law(self.n) * f.diff()).sum())
+        return float((torch.from_numpy(weights.join_law(self.n)) * f.diff()).sum())
 
 
 def _spread(numbers: Float64[Tensor, " numbers"]) -> float:

@@ -52,7 +52,7 @@ def _mixture(weights: Semivalue, n: int) -> Float64[Tensor, " nodes"]:
     grid = nodes(n)
     if isinstance(weights, Beta) and _deviation(weights) > NARROW:
         return _by_trapezium(weights, grid)
-    t, mass = weights.quadrature(QUADRATURE)
+    t, mass = map(torch.from_numpy, weights.quadrature(QUADRATURE))
     return sum((share * _interpolation(u, grid) for u, share in zip(t.logit(), mass, strict=True)), torch.zeros(()))
 
 

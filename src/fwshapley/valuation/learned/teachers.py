@@ -70,7 +70,7 @@ def teach_by_fits(
             f"{MOST_IN_PROCESS} each): take fewer, or RetrainingValuator(method='least squares')"
         )
     x, labels = torch.from_numpy(setting.places.factor[:, :-2]), torch.from_numpy(setting.labels)
-    drawn = draw_by_law(weights.size_law(len(x)), fits - 1, torch.Generator().manual_seed(seed))
+    drawn = draw_by_law(torch.from_numpy(weights.size_law(len(x))), fits - 1, torch.Generator().manual_seed(seed))
     nobody = torch.zeros(1, len(x), dtype=torch.bool)
     coalitions = torch.cat([nobody, ~nobody, drawn])
     nothing = State(torch.zeros(1, 0, dtype=torch.float64), 0, 0)

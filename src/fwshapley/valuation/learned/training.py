@@ -105,7 +105,7 @@ def learn_as_published(lesson: Lesson, weights: Semivalue, plan: Plan) -> Learne
         torch.manual_seed(plan.seed)
         network = PublishedNetwork(lesson.x.cpu(), lesson.classes).to(plan.device)
     generator = torch.Generator(plan.device).manual_seed(plan.seed)
-    kernel = BatchKernel(lesson, weights.size_law(batch).to(plan.device)).measured(batch, generator)
+    kernel = BatchKernel(lesson, torch.from_numpy(weights.size_law(batch)).to(plan.device)).measured(batch, generator)
     history = plan.train(network, kernel, len(lesson.x))
     with torch.no_grad():
         network.remember(lesson.references, lesson.other_labels, POINTS_AT_ONCE)

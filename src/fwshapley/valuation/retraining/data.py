@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.bundle import digest
-from fwshapley._internal.checks import Array, as_tensor
+from fwshapley._internal.checks import Array
+from fwshapley._internal.tensors import as_tensor
 from fwshapley.games.retraining import Features, is_regressor
 from fwshapley.valuation.validation import check_labels, check_points, check_real_numbers
 

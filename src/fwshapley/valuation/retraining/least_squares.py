@@ -47,12 +47,12 @@ def regress(
         found = least_squares_values(
             ReplayedGame(game, sitting, n_jobs),
             weights,
-            budget=budget + 1,  # what nobody is worth takes no fit
+            n_calls=budget + 1,  # what nobody is worth takes no fit
             seed=seed,
             progress=progress,
         )
-    stopped: Stop = "complete" if found.calls == 2**n else "budget"
-    return Outcome(Estimated(found.values, found.stderr), found.calls - 1, found.calls, stopped)
+    stopped: Stop = "complete" if found.n_calls == 2**n else "budget"
+    return Outcome(Estimated(found.values, found.stderr), found.n_calls - 1, found.n_calls, stopped)
 
 
 class ReplayedGame:

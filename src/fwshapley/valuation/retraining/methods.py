@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from fwshapley._internal.checks import as_tensor
+from fwshapley._internal.tensors import as_tensor
 from fwshapley.games.retraining import RetrainingGame
 from fwshapley.semivalues import Banzhaf, Beta, LeaveOneOut, Semivalue, Shapley, check_semivalue
 from fwshapley.valuation.retraining.data import Points

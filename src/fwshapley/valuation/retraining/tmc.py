@@ -103,7 +103,7 @@ class Rounds(Estimator):
     @cached_property
     def _cumulative_law(self) -> Float64[NDArray[np.float64], " sizes"]:
         """P(size < s), s = 0..n; both ends are exact, so that a round has n positions."""
-        law = self.weights.join_law(self.n).numpy()
+        law = self.weights.join_law(self.n)
         return np.concatenate([[0.0], law.cumsum()[:-1].clip(max=1), [1.0]])
 
     def _walk(self, coalition: Bool[Tensor, " n"], players: NDArray[np.int64]) -> tuple[list[float], int]:
