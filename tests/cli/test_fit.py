@@ -511,13 +511,13 @@ def test_exported_programs_that_cannot_be_used(tmp_path: Path) -> None:
     single = export(tmp_path / "single.pt2", Classifier(outputs=1))
     code, _, err = run("fit", single, pictures, "--out", tmp_path / "out", *STEPS)
     assert code == 2
-    assert "use --output 'label probability' if it is the logit of a yes or no, --output 'raw'" in err
+    assert "use --output 'label_probability' if it is the logit of a yes or no, --output 'raw'" in err
     two = tmp_path / "two.pt2"
     torch.export.save(torch.export.export(Two(), (torch.rand(2, 1, 8, 8), torch.rand(2, 1, 8, 8))), two)
     code, _, err = run("fit", two, pictures, "--out", tmp_path / "out", *STEPS)
     assert code == 2
     assert "must return (batch, outputs), it returns (2, 1, 8, 8)" in err
-    arguments = ["--output", "label probability", "--patch", "4"]
+    arguments = ["--output", "label_probability", "--patch", "4"]
     assert run("fit", single, pictures, "--out", tmp_path / "out", *arguments, *STEPS)[0] == 0
 
 

@@ -70,8 +70,8 @@ def test_coalitions_are_asked_about_in_chunks_without_a_difference(monkeypatch: 
 def test_the_ends_are_nobody_and_everyone() -> None:
     x, masked = rows(3, N), masked_model("raw")
     model = seeded(TableModel).eval()
-    assert_close(masked.nobody(x), model(torch.zeros_like(x)).detach())
-    assert_close(masked.everyone(x), model(x).detach())
+    assert_close(masked.empty_values(x), model(torch.zeros_like(x)).detach())
+    assert_close(masked.full_values(x), model(x).detach())
 
 
 def test_a_prediction_game_is_a_game() -> None:
@@ -83,7 +83,7 @@ def test_a_prediction_game_is_a_game() -> None:
     assert_close(game(all_coalitions(N)), masked(x, all_coalitions(N)[None])[0])
     assert game(all_coalitions(N)[:0]).shape == (0, CLASSES)
     values = fw.exact_values(game, fw.Shapley())
-    assert_close(values.sum(0), (masked.everyone(x) - masked.nobody(x))[0].double(), rtol=0, atol=1e-6)
+    assert_close(values.sum(0), (masked.full_values(x) - masked.empty_values(x))[0].double(), rtol=0, atol=1e-6)
 
 
 def test_log_odds_of_classes_are_the_logit_of_their_probability() -> None:
@@ -117,12 +117,12 @@ def test_nothing_is_trained_by_asking() -> None:
     assert isinstance(masked.surrogate, nn.Module)
 
 
-@pytest.mark.parametrize("output", ["label probability", "label logit"])
+@pytest.mark.parametrize("output", ["label_probability", "label_logit"])
 def test_labels_are_worth_their_own_probability_or_log_odds(output: Output) -> None:
     x, coalitions = rows(5, N), all_coalitions(N).expand(5, -1, -1)
     found, logits = masked_model(output)(x, coalitions), masked_model("raw")(x, coalitions)
-    assert_close(found, logits.sigmoid() if output == "label probability" else logits)
-    if output == "label probability":  # not one of classes that exclude each other
+    assert_close(found, logits.sigmoid() if output == "label_probability" else logits)
+    if output == "label_probability":  # not one of classes that exclude each other
         assert bool(((found >= 0) & (found <= 1)).all())
         assert not torch.allclose(found.sum(-1), torch.ones(5, 16), atol=0.01)
 
@@ -130,11 +130,11 @@ def test_labels_are_worth_their_own_probability_or_log_odds(output: Output) -> N
 def test_one_label_is_one_of_two_classes() -> None:
     logits = rows(20, 1).double()
     both = torch.cat([logits, torch.zeros_like(logits)], 1)
-    pairs: list[tuple[Output, Output]] = [("label probability", "probability"), ("label logit", "logit")]
+    pairs: list[tuple[Output, Output]] = [("label_probability", "probability"), ("label_logit", "logit")]
     for label, classes in pairs:
-        assert_close(masking.WORTH[label](logits), masking.WORTH[classes](both)[:, :1])
+        assert_close(masking.LINKS[label](logits), masking.LINKS[classes](both)[:, :1])
 
 
 def test_every_output_has_a_kind_and_a_worth() -> None:
-    assert set(masking.WORTH) == set(masking.KINDS) == set(get_args(Output))
+    assert set(masking.LINKS) == set(masking.KINDS) == set(get_args(Output))
     assert set(masking.KINDS.values()) == set(get_args(masking.Kind))

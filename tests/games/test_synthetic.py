@@ -101,7 +101,7 @@ def test_random_game_is_a_table_set_by_its_seed() -> None:
         (lambda: Random(0), "n_players must be at least 1"),
         (lambda: Airport([-1.0, 2])(torch.ones(1, 2, dtype=torch.bool)), "must not be negative"),
         (lambda: Airport([-1.0, 2]).values(Shapley()), "must not be negative"),
-        (lambda: Additive([[1.0, 2]]).values(Shapley()), "contributions must be a list"),
+        (lambda: Additive([[1.0, 2]]).values(Shapley()), "contributions"),
         (lambda: Airport([float("nan"), 1.0]), "costs has 1 missing or infinite"),
         (lambda: Glove(-1, 4), "left must be at least 0"),
         (lambda: Glove(0, 0), "at least one glove"),

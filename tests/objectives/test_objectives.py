@@ -257,7 +257,7 @@ def test_sizes_of_sampled_coalitions_follow_the_law(
     assert bool(((share - law).abs() <= 4 * (law * (1 - law) / (count / 2)).sqrt()).all())  # pairs are not independent
     if constraint == "normalize":
         assert sample.ends is not None
-        assert_close(sample.ends, torch.stack([MASKED.nobody(sample.x), MASKED.everyone(sample.x)], 1))
+        assert_close(sample.ends, torch.stack([MASKED.empty_values(sample.x), MASKED.full_values(sample.x)], 1))
     else:
         smaller = torch.minimum(sample.coalitions.sum(2), N - sample.coalitions.sum(2))
         assert bool((smaller == smaller[:, :1]).all())  # one size, or two that complement each other

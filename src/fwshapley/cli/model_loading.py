@@ -237,6 +237,6 @@ def _check_outputs(program: torch.export.ExportedProgram, path: Path, kind: Kind
         raise ValueError(f"{path} must return (batch, outputs), it returns {shape}")
     if kind == "classes" and (value.ndim == 1 or value.shape[1] == 1):
         raise ValueError(
-            f"{path} has one output, so there are no classes: use output='label probability' if it is the logit of a "
+            f"{path} has one output, so there are no classes: use output='label_probability' if it is the logit of a "
             "yes or no, output='raw' if it is a value"
         )
