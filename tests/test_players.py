@@ -127,12 +127,12 @@ def test_many_players_are_summed_over_in_little_memory(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: fw.grid(5, 4, patch=2), "do not tile"),
-        (lambda: fw.groups({"a": [0, 1], "b": [1]}), "one group only"),
-        (lambda: fw.groups({"a": [5]}, count=3), "one group only"),
-        (lambda: fw.segments([[0, 2]]), "none left out"),
+        (lambda: fw.grid(5, 4, patch=2), r"patch=2 .* 5 x 4"),
+        (lambda: fw.groups({"a": [0, 1], "b": [1]}), r"members .* 0\.\.1"),
+        (lambda: fw.groups({"a": [5]}, count=3), r"members .* 0\.\.2"),
+        (lambda: fw.segments([[0, 2]]), "assignment .* 0, 2"),
         (lambda: fw.segments(torch.zeros(3)), r"\(height, width\)"),
-        (lambda: columns(2, names=["one"]), "1 names for 2 columns"),
+        (lambda: columns(2, names=["one"]), "names has 1 .* 2"),
         (lambda: columns(0), "at least 1"),
     ],
 )
@@ -156,7 +156,7 @@ def test_inputs_must_fit_the_players(players: Players, shape: tuple[int, ...], f
     if fits:
         players.check(torch.zeros(shape))
     else:
-        with pytest.raises(ValueError, match="these players divide"):
+        with pytest.raises(ValueError, match=r"inputs must have shape"):
             players.check(torch.zeros(shape))
 
 
@@ -187,7 +187,7 @@ def test_an_assignment_is_copied_to_a_device_once() -> None:
 
 @pytest.mark.parametrize(
     ("members", "message"),
-    [({"column 1": [0]}, "call the group otherwise"), ({"none": [], "some": [0, 1]}, "'none' has no columns")],
+    [({"column 1": [0]}, "'column 1' .* rename the group"), ({"none": [], "some": [0, 1]}, "members .*'none'")],
 )
 def test_groups_that_would_mislead_are_refused(members: dict[str, list[int]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -213,15 +213,15 @@ def test_columns_are_grouped_by_their_names() -> None:
 @pytest.mark.parametrize(
     ("members", "options", "message"),
     [
-        ({"a": ["town"]}, {"names": COLUMNS}, "no column 'town' to group: there are city, street, price, year"),
-        ({"a": ["city"]}, {}, "no column 'city' to group: pass names="),
-        ({"a": ["city"], "b": ["street", "city"]}, {"names": COLUMNS}, "one group only"),
-        ({"a": ["city"], "b": [0]}, {"names": COLUMNS}, "one group only"),
-        ({"a": [4]}, {"names": COLUMNS}, r"columns 0\.\.3 may be in one group only"),
-        ({"price": ["city", "street"]}, {"names": COLUMNS}, "'price' is the name of a column that is in no group"),
-        ({"a": []}, {"names": COLUMNS}, "the group 'a' has no columns"),
-        ({"a": ["city"]}, {"names": COLUMNS, "count": 5}, "4 names for 5 columns"),
-        ({"a": [0]}, {"names": ["x", "y", "y"]}, "names must differ.*'y'"),
+        ({"a": ["town"]}, {"names": COLUMNS}, "'town'.*city, street, price, year"),
+        ({"a": ["city"]}, {}, "'city'.*pass names="),
+        ({"a": ["city"], "b": ["street", "city"]}, {"names": COLUMNS}, "members .* once"),
+        ({"a": ["city"], "b": [0]}, {"names": COLUMNS}, "members .* once"),
+        ({"a": [4]}, {"names": COLUMNS}, r"members .* 0\.\.3"),
+        ({"price": ["city", "street"]}, {"names": COLUMNS}, "'price' is the name of a group and of a column"),
+        ({"a": []}, {"names": COLUMNS}, "members has no columns .*'a'"),
+        ({"a": ["city"]}, {"names": COLUMNS, "count": 5}, "names has 4 .* 5"),
+        ({"a": [0]}, {"names": ["x", "y", "y"]}, "names .*'y'"),
     ],
 )
 def test_groups_of_names_that_make_no_sense_are_refused(
@@ -241,11 +241,11 @@ def test_groups_of_names_that_make_no_sense_are_refused(
         (fw.groups, ({"a": "city"},), TypeError, "group 'a' must be a list .* got 'city'"),
         (fw.groups, ({"a": [0.5]},), TypeError, "group 'a' must be a whole number, got 0.5"),
         (fw.groups, ({"a": [True, False]},), TypeError, "group 'a' must be numbers or names, got True"),
-        (fw.segments, ([[0.5, 1.2]],), ValueError, "whole numbers, got 0.5"),
-        (fw.segments, ([[0.0, float("nan")]],), ValueError, "whole numbers, got nan"),
-        (fw.segments, ([["sky", "sea"]],), TypeError, "player numbers, got other entries"),
+        (fw.segments, ([[0.5, 1.2]],), ValueError, "assignment .*0.5"),
+        (fw.segments, ([[0.0, float("nan")]],), ValueError, "assignment .*nan"),
+        (fw.segments, ([["sky", "sea"]],), TypeError, "assignment must be an array"),
         (fw.segments, (torch.tensor([[0j, 1j]]),), TypeError, "complex"),
-        (fw.segments, ([[0, 10**12]],), ValueError, r"numbered 0\.\.1 .* got 0, 1000000000000"),
+        (fw.segments, ([[0, 10**12]],), ValueError, r"assignment .*0\.\.1 .* 0, 1000000000000"),
         (
             fw.columns,
             (
@@ -253,7 +253,7 @@ def test_groups_of_names_that_make_no_sense_are_refused(
                 ["a", "a"],
             ),
             ValueError,
-            "names must differ .* 'a'",
+            "names .* 'a'",
         ),
         (
             fw.columns,

@@ -277,7 +277,8 @@ def _check_assignment(name: str, values: Array) -> Int[ndarray, "*positions"]:
         numbers = to_numpy(values)
         if numbers.dtype.kind not in "iufb":
             raise TypeError(f"got {numbers.dtype}")  # noqa: TRY301 - one error for all that cannot be converted
-        whole = numbers.astype(np.int64)
+        with np.errstate(invalid="ignore"):  # NaN is refused below
+            whole = numbers.astype(np.int64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"{name} must be an array of player numbers, e.g. from segments (got {error})") from error
     if not np.array_equal(whole, numbers):

@@ -209,7 +209,8 @@ class Beta(Semivalue):
         s = np.arange(n - 1, dtype=np.float64)
         numerator = (n - 1 - s) * (s + self.beta)
         denominator = (s + 1) * (n - 2 - s + self.alpha)
-        excess = ((n - 1 - s) * (self.beta - 1) - (s + 1) * (self.alpha - 1)) / denominator
+        with np.errstate(over="ignore"):  # an infinite excess is not near one
+            excess = ((n - 1 - s) * (self.beta - 1) - (s + 1) * (self.alpha - 1)) / denominator
         # A million log ratios near 1 are summed: log1p keeps their digits, and log those of a tiny ratio.
         is_near_one = np.abs(excess) < NEAR_ONE
         near_one = np.log1p(np.where(is_near_one, excess, 0))

@@ -39,13 +39,13 @@ def test_a_file_is_tensors_and_json_and_no_pickle(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named_with_what_it_should_hold(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"nothing is missing: expected a file with the thing"):
+    with pytest.raises(FileNotFoundError, match="nothing is missing.*thing"):
         load_bundle(tmp_path / "nothing", "thing")
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     save_bundle(tmp_path / "file", "attribution", {}, {})
-    with pytest.raises(ValueError, match="holds the attribution, not the explainer"):
+    with pytest.raises(ValueError, match="file .*attribution.*explainer"):
         load_bundle(tmp_path / "file", "explainer")
 
 
@@ -88,13 +88,13 @@ def test_changed_facts_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     save_bundle(path, "thing", {"alpha": 16}, {"tensor": torch.zeros(1)})
     path.write_bytes(path.read_bytes().replace(b"16", b"46"))
-    with pytest.raises(ValueError, match="file is damaged: it does not hold what was saved"):
+    with pytest.raises(ValueError, match="file is damaged"):
         load_bundle(path, "thing")
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     save_bundle(path, "thing", {}, {"tensor": torch.zeros(1)})
-    path.write_bytes(path.read_bytes().replace(b'"version":"2"', b'"version":"9"'))
-    with pytest.raises(ValueError, match="is of format 9, this fwshapley reads format 2"):
+    path.write_bytes(path.read_bytes().replace(b'"version":"3"', b'"version":"9"'))
+    with pytest.raises(ValueError, match="file .*9.*3"):
         load_bundle(path, "thing")

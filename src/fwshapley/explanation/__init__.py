@@ -1,1 +1,8 @@
-"""Explaining a model: the explainer, its surrogate, its results, and everything that checks them."""
+"""Explain a model: train once, then the weighted Shapley values of every prediction in one forward pass.
+
+The public names are listed in `__init__.pyi`; each is imported when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,23 @@
+from . import baselines, metrics
+from .attribution import Attribution
+from .error_model import ErrorModel
+from .explainer import FeatureExplainer, FidelityWarning
+from .report import write_report
+from .semivalue_selection import ChosenWeights, choose_weights
+from .surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
+
+__all__ = [
+    "Attribution",
+    "ChosenWeights",
+    "ErrorModel",
+    "FeatureExplainer",
+    "FidelityWarning",
+    "Surrogate",
+    "TableSurrogate",
+    "baselines",
+    "choose_weights",
+    "measure_fidelity",
+    "metrics",
+    "train_surrogate",
+    "write_report",
+]

@@ -1,0 +1,50 @@
+"""`import fwshapley` is fast: names are imported when they are first used, and torch only by what computes with it."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import fwshapley as fw
+
+HEAVY = ("accelerate", "joblib", "matplotlib", "pandas", "rich", "scipy", "sklearn", "torch")
+
+
+def modules_after(code: str) -> set[str]:
+    """Names of the modules that a new process has imported after running some code."""
+    command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())  # noqa: S603 - our own code
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    assert modules_after("import fwshapley").isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import fwshapley as fw; fw.Beta(16, 1).size_law(100); fw.Shapley().quadrature(4)",
+        "import fwshapley as fw; fw.grid(8, 8, patch=2)",
+        "import fwshapley as fw; fw.Attribution",
+        "import fwshapley.plots",
+        "import fwshapley._internal.bundle, fwshapley._internal.html, fwshapley._internal.progress",
+    ],
+)
+def test_what_serves_does_not_import_torch(code: str) -> None:
+    assert "torch" not in modules_after(code)
+
+
+@pytest.mark.parametrize("name", ["fwshapley", "fwshapley.explanation", "fwshapley.games", "fwshapley.valuation"])
+def test_every_public_name_can_be_imported(name: str) -> None:
+    module = importlib.import_module(name)
+    names = module.__all__
+    assert len(names) == len(set(names))
+    for name in names:
+        assert getattr(module, name) is not None
+    assert set(names) <= set(dir(module))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Shapely"):
+        fw.Shapely  # type: ignore[attr-defined]  # noqa: B018 - the access is what is tested
