@@ -61,7 +61,7 @@ def explain_digits(report: Report, console: Console, seconds: float, exact_input
     fastshap = fw.FeatureExplainer(
         task.model,
         task.players,
-        surrogate=explainer.fitted_surrogate,
+        surrogate=explainer.surrogate_,
         objective="kernel",
         weights=fw.Shapley(),
         constraint="normalize",

@@ -912,10 +912,10 @@ named(
         "x_valid": without(INPUTS, "None"),
         "budget": BUDGETS | NONE,
         "batch_size": ABOVE_ZERO,
-        "masks": ABOVE_ZERO | {"one": 1},
+        "n_coalitions": ABOVE_ZERO | {"one": 1},
         "learning_rate": POSITIVE,
         "augment": AUGMENT,
-        "checkpoints": {"a number": 3, "a list": []},
+        "checkpoint": {"a number": 3, "a list": []},
     },
 )
 row(fw.FeatureExplainer.fit, "x_train is an image without players", "players", lambda w: w.fit(images(20)))
@@ -927,12 +927,12 @@ row(
 )
 row(fw.FeatureExplainer.fit, "x_train does not fit the model", "model", lambda w: w.fit(rows(20, 7)))
 row(fw.FeatureExplainer.fit, "x_train has a row alone", "x_valid", lambda w: w.fit(rows(1, 4)))
-row(fw.FeatureExplainer.fit, "resume has no checkpoints", "checkpoints", lambda w: w.fit(rows(20, 4), resume=True))
+row(fw.FeatureExplainer.fit, "resume has no checkpoint", "checkpoint", lambda w: w.fit(rows(20, 4), resume=True))
 row(
     fw.FeatureExplainer.fit,
-    "checkpoints is a file",
-    "checkpoints|text.txt",
-    lambda w: w.fit(rows(20, 4), checkpoints=w.files["text"]),
+    "checkpoint is a file",
+    "checkpoint|text.txt",
+    lambda w: w.fit(rows(20, 4), checkpoint=w.files["text"]),
 )
 row(fw.FeatureExplainer.fit, "the model is not there", "model", lambda w: w.fit(rows(20, 4), w.loaded), UNREADY)
 UNFIT: dict[str, tuple[str, dict[str, object]]] = {
@@ -1023,7 +1023,7 @@ each(explainer_type.attribute, "target", TARGETS, lambda w, bad: w.table.attribu
 for of, ask_x, taken in (
     (explainer_type.__call__, lambda e, x, **o: e(x, **o), ("outputs", "total")),
     (explainer_type.attribute, lambda e, x, **o: e.attribute(x, 0, **o), ("total",)),
-    (explainer_type.refine, lambda e, x, **o: e.refine(x, calls=34, progress=False, **o), ("outputs",)),
+    (explainer_type.refine, lambda e, x, **o: e.refine(x, n_calls=34, progress=False, **o), ("outputs",)),
 ):
     ask_any: Any = ask_x
     some: dict[str, Mapping[str, object]] = {"outputs": SOME_OUTPUTS, "total": only(CHOICE, "unknown")}
@@ -1062,14 +1062,14 @@ row(
 )
 named(
     explainer_type.refine,
-    lambda w, **bad: w.table.refine(w.x, **{"calls": 34, "progress": False} | bad),
-    {"calls": ABOVE_ZERO | NONE | {"too few": 3}, "seed": SEEDS | GENERATORS},
+    lambda w, **bad: w.table.refine(w.x, **{"n_calls": 34, "progress": False} | bad),
+    {"n_calls": ABOVE_ZERO | NONE | {"too few": 3}, "seed": SEEDS | GENERATORS},
 )
 
 
 def calibrate(w: World, **options: Any) -> object:  # noqa: ANN401 - any argument
     """Calibrate an explainer that no other row asks for its errors."""
-    chosen = {"x": rows(16, 4, seed=1), "calls": 16, "progress": False} | options
+    chosen = {"x": rows(16, 4, seed=1), "n_calls": 16, "progress": False} | options
     return w.kernel.calibrate(chosen.pop("x"), **chosen)
 
 
@@ -1078,8 +1078,8 @@ named(
     calibrate,
     {
         "x": SOME_INPUTS,
-        "calls": ABOVE_ZERO | NONE | {"too few": 3},
-        "sample": ABOVE_ZERO | {"too few": 4},
+        "n_calls": ABOVE_ZERO | NONE | {"too few": 3},
+        "n_inputs": ABOVE_ZERO | {"too few": 4},
         "weights": WEIGHTS,
         "seed": SEEDS | GENERATORS,
     },
@@ -1093,7 +1093,7 @@ each(
     fw.ErrorModel.expect,
     "shown",
     SHOWN,
-    lambda w, bad: w.calibrated.error_model.expect(w.calibrated, w.calibrated.explain(w.x, **bad)),
+    lambda w, bad: w.calibrated.error_model_.expect(w.calibrated, w.calibrated.explain(w.x, **bad)),
     words="shown|calibrated|total",
 )
 row(explainer_type.compile, "it is not fitted", "fit", lambda w: w.new().compile(), UNREADY)

@@ -68,7 +68,7 @@ class World:
     @cached_property
     def calibrated(self) -> Any:  # noqa: ANN401 - untyped, as all that is called
         made = self.fit(rows(40, 4))
-        made.calibrate(rows(16, 4, seed=1), calls=16, progress=False)
+        made.calibrate(rows(16, 4, seed=1), n_calls=16, progress=False)
         return made
 
     @cached_property

@@ -40,9 +40,9 @@ def fit_with_dropout(checkpoints: Path | None, on_batch: Callable[[], None] = la
         rows(64, 4),
         budget=fw.Budget(steps=STEPS),
         batch_size=16,
-        masks=4,
+        n_coalitions=4,
         augment=augment,
-        checkpoints=checkpoints,
+        checkpoint=checkpoints,
         resume=checkpoints is not None,
         progress=False,
     )
@@ -51,7 +51,7 @@ def fit_with_dropout(checkpoints: Path | None, on_batch: Callable[[], None] = la
 def fit_together() -> fw.FeatureExplainer:
     """Fit with batches that two processes cannot share evenly."""
     explainer = fw.FeatureExplainer(seeded(TableModel), device="cpu")
-    return explainer.fit(rows(64, 4), budget=fw.Budget(steps=STEPS), batch_size=7, masks=4, progress=False)
+    return explainer.fit(rows(64, 4), budget=fw.Budget(steps=STEPS), batch_size=7, n_coalitions=4, progress=False)
 
 
 def fit_by_command(folder: Path, *, resume: bool) -> Tensor:

@@ -141,7 +141,7 @@ def untrained(
         options: dict[str, Any] = {} if learner.weights == "every" else {"objective": "kernel", "weights": fw.Shapley()}
         explainers[method] = fw.FeatureExplainer(
             model, players, surrogate=None, network=learner.network, seed=arguments.seeds[0], device=device, **options
-        ).fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, masks=2, progress=False)
+        ).fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, n_coalitions=2, progress=False)
     return model, explainers, x
 
 
@@ -197,7 +197,7 @@ def ask(
         ProgressBar(name, len(x), enabled=False) as bar,
         torch.autocast(x.device.type, torch.bfloat16, enabled=quick),
     ):
-        fitted = explainer._require_fitted()  # noqa: SLF001 - as fw.baseline asks for it
+        fitted = explainer.fitted_
         request = Request(explainer, fitted, players, x, labels[:, None], [weights], at_once, bar)
         method.compute(request, **options)
 

@@ -127,14 +127,14 @@ def untrained(
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
     players = fw.grid(resnet.SIDE, resnet.SIDE, patch=2)
     teacher = fw.FeatureExplainer(model, players, surrogate=None, seed=seed, device=device)
-    teacher.fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, masks=2, progress=False)
+    teacher.fit(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, n_coalitions=2, progress=False)
     student = teacher.distill(x[:4], x[4:8], budget=fw.Budget(steps=1), batch_size=2, progress=False)
     return model, teacher, student, x
 
 
 def parameters(explainer: fw.FeatureExplainer) -> int:
     """Size of an explaining network."""
-    return sum(each.numel() for each in explainer.fitted_network.parameters())
+    return sum(each.numel() for each in explainer.network_.parameters())
 
 
 def time_all(

@@ -264,11 +264,11 @@ def train(study: Study, learner: Learner, seed: int, seconds: float, folder: Pat
         setting.x_valid[:8] if smoke else setting.x_valid,
         budget=fw.Budget(steps=1) if smoke else fw.Budget(seconds=seconds),
         batch_size=8 if smoke else 128,
-        masks=4 if smoke else 16,
+        n_coalitions=4 if smoke else 16,
         learning_rate=2e-3,
         augment=setting.augment,
         compiled=on_gpu,
-        checkpoints=folder,
+        checkpoint=folder,
         resume=True,
         progress=False,
     )  # fmt: skip
@@ -346,7 +346,7 @@ def judge_learned(study: Study, method: str, seed: int, *, seconds: float | None
 
 def training_of(explainer: fw.FeatureExplainer) -> dict[str, Any]:
     """Return how an explainer was trained."""
-    history = explainer.histories["explainer"]
+    history = explainer.histories_["explainer"]
     training = {"steps": history.steps, "seconds": history.seconds, "stopped": history.stopped}
     by_spread = getattr(explainer.objective, "spread", None) is not None
     return training | {"loss": min(loss for _, loss in history.validation), "by spread": by_spread}

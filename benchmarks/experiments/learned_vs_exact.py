@@ -113,7 +113,7 @@ def agreement_once(task: str, output: Output, seed: int, arguments: argparse.Nam
         fixed = fw.FeatureExplainer(
             data.model,
             data.players,
-            surrogate=explainer.fitted_surrogate,
+            surrogate=explainer.surrogate_,
             objective="kernel",
             weights=weights,
             output=output,
@@ -122,13 +122,13 @@ def agreement_once(task: str, output: Output, seed: int, arguments: argparse.Nam
         values = fixed.explain(x, outputs=predicted).values[None, ..., 0].double()
         only = compare(values, truth[WEIGHTS.index(weights)][None], [weights])
         found["one weighting"] = found.get("one weighting", {}) | only
-    if explainer.fidelity is None:
+    if explainer.fidelity_ is None:
         raise RuntimeError("the surrogate was trained here, so its fidelity is known")
     facts = {
         "skill of the model": data.skill,
-        "fidelity": asdict(explainer.fidelity),
-        "steps": {name: history.steps for name, history in explainer.histories.items()},
-        "seconds": {name: history.seconds for name, history in explainer.histories.items()},
+        "fidelity": asdict(explainer.fidelity_),
+        "steps": {name: history.steps for name, history in explainer.histories_.items()},
+        "seconds": {name: history.seconds for name, history in explainer.histories_.items()},
         "rows": len(data.x_train),
         "game calls of the sampled": calls,
     }
@@ -198,9 +198,9 @@ def identity(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     for count in steps:
         for objective in (Kernel(fw.Shapley()), Multilinear()):
             trained = fw.FeatureExplainer(
-                data.model, data.players, surrogate=explainer.fitted_surrogate, objective=objective, seed=seed
+                data.model, data.players, surrogate=explainer.surrogate_, objective=objective, seed=seed
             ).fit(data.x_train, budget=fw.Budget(steps=count), learning_rate=RATE, progress=False)
-            masked = MaskedModel(trained.fitted_surrogate, "probability", 16, x.device)
+            masked = MaskedModel(trained.surrogate_, "probability", 16, x.device)
             points += excess_and_error(trained, masked, x, exact, count)
     return points
 

@@ -196,16 +196,16 @@ def run_once(run: str, seed: int, setting: resnet.Setting, work: Path, *, smoke:
         setting.x_valid[:8] if smoke else setting.x_valid,
         budget=budget,
         batch_size=8 if smoke else 128,
-        masks=4 if smoke else 16,
+        n_coalitions=4 if smoke else 16,
         learning_rate=2e-3,
         augment=setting.augment,
         compiled=on_gpu,
-        checkpoints=work / name,
+        checkpoint=work / name,
         resume=True,
         progress=False,
     )
     explainer.save(work / f"{name} explainer")
-    history = explainer.histories["explainer"]
+    history = explainer.histories_["explainer"]
     halves = load_references(setting, work, output, smoke=smoke)
     results: dict[str, Any] = {
         "steps": history.steps,

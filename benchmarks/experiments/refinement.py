@@ -144,9 +144,9 @@ def measure_once(arguments: argparse.Namespace, job: tuple[str, int]) -> dict[st
     error: dict[str, dict[str, dict[str, float]]] = {name: {} for name in METHODS}
     covered = {}
     for calls in arguments.calls:
-        each = [refine(explainer, x, calls=calls, weights=w, seed=seed, progress=False) for w in WEIGHTS]
+        each = [refine(explainer, x, n_calls=calls, weights=w, seed=seed, progress=False) for w in WEIGHTS]
         error["refine"][str(calls)] = by_weights(torch.stack([found.values for found in each]), truth)
-        found = refine(explainer, x, calls=calls, weights=list(WEIGHTS), seed=seed, progress=False)
+        found = refine(explainer, x, n_calls=calls, weights=list(WEIGHTS), seed=seed, progress=False)
         error["refine, three at once"][str(calls)] = by_weights(found.values, truth)
         covered[str(calls)] = statistics.fmean(coverage(*pair) for pair in zip(each, truth, strict=True))
         error["without the network"][str(calls)] = by_weights(from_scratch(explainer, x, calls, seed), truth)
@@ -154,13 +154,13 @@ def measure_once(arguments: argparse.Namespace, job: tuple[str, int]) -> dict[st
         error["shap KernelExplainer"][str(calls)] = by_weights(kernel_shap(explainer, x, calls, seed), truth)
         if calls >= 2 * task.players.n_players + 10:  # else least squares refuses
             error["least squares"][str(calls)] = by_weights(least_squares(explainer, x, calls, seed), truth)
-    model = calibrate(explainer, held_out, calls=CALIBRATION_CALLS, weights=list(WEIGHTS), seed=seed, progress=False)
+    model = calibrate(explainer, held_out, n_calls=CALIBRATION_CALLS, weights=list(WEIGHTS), seed=seed, progress=False)
     return {
         "network": by_weights(network, truth),
         "error": error,
         "coverage of two standard errors": covered,
         "calibration": {str(each): asdict(found) for each, found in zip(model.weights, model.judged, strict=True)},
-        "steps": explainer.histories["explainer"].steps,
+        "steps": explainer.histories_["explainer"].steps,
         "skill of the model": task.skill,
     }
 
@@ -197,7 +197,7 @@ def from_scratch(explainer: fw.FeatureExplainer, x: Tensor, calls: int, seed: in
     """`refine` without the network: zero slopes, and sizes drawn without its level."""
     masked, generator = explainer.game(x[0]).masked, torch.Generator().manual_seed(seed)
     n, stride = masked.n_players, math.ceil(GRID / masked.n_players)
-    nothing = Slopes(torch.zeros(stride * n + 1, n, masked.everyone(x[:1]).shape[1], dtype=torch.float64), stride)
+    nothing = Slopes(torch.zeros(stride * n + 1, n, masked.full_values(x[:1]).shape[1], dtype=torch.float64), stride)
     games = [know_game(masked, each, nothing) for each in x.split(1)]
     found = []
     for weights in WEIGHTS:

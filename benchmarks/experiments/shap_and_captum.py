@@ -180,7 +180,7 @@ def methods(case: Case, seed: int) -> dict[str, tuple[Explain, bool]]:
     found: dict[str, tuple[Explain, bool]] = {
         "learned": (lambda x, labels: explainer.explain(x).values.gather(2, spread(labels, explainer))[..., 0], True),
         f"learned, refined by {REFINED_CALLS} calls": (
-            lambda x, labels: explainer.refine(x, calls=REFINED_CALLS, outputs=labels, progress=False).values[..., 0],
+            lambda x, labels: explainer.refine(x, n_calls=REFINED_CALLS, outputs=labels, progress=False).values[..., 0],
             False,
         ),
         "shap KernelExplainer": (lambda x, labels: by_shap(kernel_shap, explainer, x, labels, seed), False),

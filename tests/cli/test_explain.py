@@ -241,7 +241,7 @@ def test_an_explainer_that_python_saved(table: Path, rows: Path, images: Path, t
         model = ["--model", f"{folder / 'models.py'}:images"] if folder == images else []
         saved = tmp_path / folder.name
         loaded = fw.load(folder / "explainer", model=image_model(images) if folder == images else None, device="cpu")
-        loaded.record = None
+        loaded.metadata = None
         loaded.save(saved)
         code, said, err = run("explain", saved, folder / name, *model, "--device", "cpu")
         assert (code, err) == (0, "")
@@ -273,7 +273,7 @@ def test_an_explainer_that_python_loads_and_saves_keeps_how_inputs_are_read(imag
     assert "normalized by mean 0.5, std 0.25" in said
     x = torch.randn(40, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     loaded.fit(x, budget=fw.Budget(steps=1), progress=False)
-    assert loaded.record is None  # its inputs were read by others
+    assert loaded.metadata is None  # its inputs were read by others
 
 
 def test_other_weightings_than_the_one_learned_are_refused(rows: Path, tmp_path: Path) -> None:

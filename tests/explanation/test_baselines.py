@@ -49,7 +49,7 @@ class Opaque(nn.Module):
 
 
 def fit(explainer: fw.FeatureExplainer, x: Tensor) -> fw.FeatureExplainer:
-    return explainer.fit(x, budget=fw.Budget(steps=4), batch_size=16, masks=4, progress=False)
+    return explainer.fit(x, budget=fw.Budget(steps=4), batch_size=16, n_coalitions=4, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_every_baseline_keeps_the_contract(
 ) -> None:
     explainer, x = explainers[kind], X_TABLE if kind == "table" else X_IMAGES
     method = make(name, kind, explainers)
-    model = explainer._require_fitted().model  # noqa: SLF001 - the copy that is asked
+    model = explainer.fitted_.model  # noqa: SLF001 - the copy that is asked
     assert model is not None
     settings, tensors, randomness, x_before = settings_of(model), tensors_of(model), torch.get_rng_state(), x.clone()
 
@@ -208,7 +208,7 @@ def test_class_mean_is_the_mean_explanation_of_the_class(
     explainers: dict[str, fw.FeatureExplainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     explainer, examples = explainers["table"], EXAMPLES["table"]
-    model = explainer._require_fitted().model  # noqa: SLF001 - the copy that is asked
+    model = explainer.fitted_.model  # noqa: SLF001 - the copy that is asked
     assert model is not None
     values = explainer.explain(examples, weights=BETA).values
     theirs, own = (predict(model, x, "probability").argmax(1) for x in (examples, X_TABLE))
@@ -283,10 +283,10 @@ def test_integrated_gradients_sum_to_what_the_path_gains(output: Any) -> None:  
 
 
 def test_integrated_gradients_of_a_table_start_from_the_mean(explainers: dict[str, fw.FeatureExplainer]) -> None:
-    model = explainers["table"]._require_fitted().model  # noqa: SLF001 - the copy that is asked
+    model = explainers["table"].fitted_.model  # noqa: SLF001 - the copy that is asked
     assert model is not None
     found = baseline("integrated gradients", explainers["table"]).explain(X_TABLE).values.sum(1)
-    surrogate: Any = explainers["table"].fitted_surrogate
+    surrogate: Any = explainers["table"].surrogate_
     ends = [predict(model, x, "probability") for x in (X_TABLE, surrogate.coordinates.mean[None])]
     assert_close(found, ends[0] - ends[1], rtol=0, atol=1e-4)
     coded = fw.TableSurrogate(X_TABLE, fw.columns(4), 3, kinds=ColumnKinds((0, 0, 0, 3)))
@@ -331,7 +331,7 @@ def test_gradcam_is_what_the_paper_says(relu: bool) -> None:  # noqa: FBT001 - a
 
 def test_gradcam_hooks_a_model_of_its_own(explainers: dict[str, fw.FeatureExplainer]) -> None:
     expected = make("gradcam", "image", explainers).explain(X_IMAGES).values
-    model = explainers["image"]._require_fitted().model  # noqa: SLF001 - what threads share
+    model = explainers["image"].fitted_.model  # noqa: SLF001 - what threads share
     assert isinstance(model, ImageModel)
     seen: list[int] = []
     handle = model.coarse.register_forward_hook(lambda *_: seen.append(len(model.coarse._forward_hooks)))  # noqa: SLF001 - torch's
@@ -404,7 +404,7 @@ def test_a_black_box_of_data_frames_is_explained_by_what_only_asks_it() -> None:
 
 def test_labels_that_do_not_exclude_each_other_are_differentiated_on_their_own_scale() -> None:
     model = Linear()
-    labels = fit(fw.FeatureExplainer(model, surrogate=None, output="label probability"), rows(50, 4))
+    labels = fit(fw.FeatureExplainer(model, surrogate=None, output="label_probability"), rows(50, 4))
     p = model(X_TABLE).sigmoid().detach()
     expected = (p * (1 - p))[:, None] * model.weight.T.detach().abs()
     assert_close(baseline("saliency", labels).explain(X_TABLE).values, expected)

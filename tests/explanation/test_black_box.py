@@ -30,7 +30,7 @@ from fwshapley.explanation.inputs import check_model
 from fwshapley.explanation.surrogate import predict
 from fwshapley.games.masked_model import KINDS, Output
 from fwshapley.networks.cnn import SmallCNN
-from fwshapley.tables.encoding import form_of
+from fwshapley.tables.network_encoding import describe_table
 from models import TableModel, images, rows, seeded
 
 N = 4
@@ -90,12 +90,12 @@ THREE = X[:, :2].argmax(1) + (X[:, 2] > 1)
 DETECTED: dict[str, tuple[Any, Output]] = {
     "binary": (LogisticRegression().fit(X, LABELS[:, 0]), "probability"),
     "three classes": (RandomForestClassifier(5, random_state=0).fit(X, THREE), "probability"),
-    "labels of a forest": (RandomForestClassifier(5, random_state=0).fit(X, LABELS), "label probability"),
+    "labels of a forest": (RandomForestClassifier(5, random_state=0).fit(X, LABELS), "label_probability"),
     "labels of a perceptron": (
         MLPClassifier((4,), solver="lbfgs", max_iter=10_000, random_state=0).fit(X, LABELS),
-        "label probability",
+        "label_probability",
     ),
-    "labels one by one": (OneVsRestClassifier(LogisticRegression()).fit(X, LABELS), "label probability"),
+    "labels one by one": (OneVsRestClassifier(LogisticRegression()).fit(X, LABELS), "label_probability"),
     "calibrated": (CalibratedClassifierCV(LinearSVC(), cv=2).fit(X, THREE), "probability"),
     "pipeline": (make_pipeline(LogisticRegression()).fit(X, THREE), "probability"),
     "regressor": (LinearRegression().fit(X, linear(X)[:, 0]), "raw"),
@@ -129,7 +129,7 @@ def test_what_a_model_returns_is_detected_and_comes_out_again(
     model: Any,  # noqa: ANN401 - a function or an estimator
     output: Output,
 ) -> None:
-    asked, form = find_function(model), form_of(X, any_model=True)
+    asked, form = find_function(model), describe_table(X, any_model=True)
     found = ask_outputs(asked.ask, X, len(X))
     expected = own_words(model)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
@@ -186,8 +186,8 @@ def test_models_of_every_kind_can_be_explained(name: str) -> None:
     [
         ("probability", softmax),
         ("logit", softmax),
-        ("label probability", softmax),
-        ("label logit", chance),
+        ("label_probability", softmax),
+        ("label_logit", chance),
         ("raw", softmax),
         ("raw", chance),
     ],
@@ -200,8 +200,8 @@ def test_what_is_asked_for_is_taken_if_the_outputs_allow_it(output: Output, func
     ("output", "function", "message"),
     [
         ("probability", linear, "needs class probabilities, whose sum is 1"),
-        ("logit", chance, "or 'label probability' where each output"),
-        ("label probability", linear, "needs probabilities, and the model returns others: use output='raw'"),
+        ("logit", chance, "or 'label_probability' where each output"),
+        ("label_probability", linear, "needs probabilities, and the model returns others: use output='raw'"),
     ],
 )
 def test_outputs_that_are_no_probabilities_are_not_taken_for_such(
@@ -213,7 +213,7 @@ def test_outputs_that_are_no_probabilities_are_not_taken_for_such(
 
 def test_certainty_is_kept_up_to_the_smallest_probability() -> None:
     sure = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
-    for output in ("probability", "label probability"):
+    for output in ("probability", "label_probability"):
         box = BlackBox(lambda _: sure, KINDS[output], None)
         logits = box(torch.zeros(2, 1))
         assert bool(logits.isfinite().all())
@@ -329,7 +329,7 @@ def test_a_function_of_images_is_asked_about_whole_images_alone() -> None:
         assert asked.shape[1:] == (1, 8, 8)
         assert {tuple(image.ravel().tolist()) for image in asked} <= known
     assert torch.equal(x, images(40))  # nothing of the user's is written on
-    surrogate = explainer.fitted_surrogate
+    surrogate = explainer.surrogate_
     assert isinstance(surrogate, fw.Surrogate)
     assert isinstance(surrogate.network, SmallCNN)
     assert surrogate.tell_mask
@@ -402,7 +402,7 @@ def test_the_game_of_a_linear_function_has_known_values(removal: str, far: float
 def test_a_linear_function_is_explained_without_a_surrogate() -> None:
     x = rows(2000, N).double().numpy()
     explainer = fw.FeatureExplainer(linear, surrogate=None)
-    fit(explainer, x, x_valid=X, steps=400, batch_size=64, masks=32, learning_rate=3e-3)
+    fit(explainer, x, x_valid=X, steps=400, batch_size=64, n_coalitions=32, learning_rate=3e-3)
     expected = (X[:20, :, None] - x.mean(0)[:, None]) * WEIGHTS
     for weights in (fw.Shapley(), fw.Beta(4, 1), fw.Banzhaf()):
         found = explainer.explain(X[:20], weights=weights).values.double().numpy()
@@ -424,20 +424,20 @@ def test_the_units_of_a_regression_do_not_matter() -> None:
 
 
 def test_one_label_is_the_one_predicted_and_several_are_not() -> None:
-    one = fit(fw.FeatureExplainer(chance, output="label probability"))
+    one = fit(fw.FeatureExplainer(chance, output="label_probability"))
     found = one.explain(X[:5], outputs="predicted")
     assert found.outputs.tolist() == [[0]] * 5
     assert torch.equal(found.values, one.explain(X[:5]).values)
     several = fit(fw.FeatureExplainer(RandomForestClassifier(5, random_state=0).fit(X, LABELS)), steps=2)
     with pytest.raises(ValueError, match="outputs that are no classes are all predicted; name some"):
         several.explain(X[:5], outputs="predicted")
-    assert several.fidelity is not None
-    assert several.fidelity.agreement is not None
+    assert several.fidelity_ is not None
+    assert several.fidelity_.agreement is not None
 
 
 def test_a_module_of_one_logit_is_a_label() -> None:
     module = nn.Linear(N, 1)
-    explainer = fit(fw.FeatureExplainer(module, surrogate=None, output="label probability"))
+    explainer = fit(fw.FeatureExplainer(module, surrogate=None, output="label_probability"))
     everyone = explainer.game(X[0])(torch.ones(1, N, dtype=torch.bool))
     assert_close(everyone, module(torch.from_numpy(X[:1]).float()).sigmoid().detach())
 
@@ -583,10 +583,10 @@ def test_what_is_no_model_is_refused() -> None:
 
 def test_going_on_with_another_black_box_is_refused(tmp_path: Path) -> None:
     """It has no tensors to know it by; what it says tells it."""
-    fit(fw.FeatureExplainer(lambda x: x[:, 0]), X, checkpoints=tmp_path)
+    fit(fw.FeatureExplainer(lambda x: x[:, 0]), X, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="model"):
-        fit(fw.FeatureExplainer(lambda x: x[:, 1]), X, checkpoints=tmp_path, resume=True)
-    fit(fw.FeatureExplainer(lambda x: x[:, 0]), X, checkpoints=tmp_path, resume=True)
+        fit(fw.FeatureExplainer(lambda x: x[:, 1]), X, checkpoint=tmp_path, resume=True)
+    fit(fw.FeatureExplainer(lambda x: x[:, 0]), X, checkpoint=tmp_path, resume=True)
 
 
 def test_a_network_of_your_own_gets_single_precision() -> None:

@@ -86,7 +86,7 @@ def test_estimates_stay_on_the_games_device(estimator: Callable[..., fw.Estimate
 def test_a_table_is_explained_on_the_explainers_device(device: str, tmp_path: Path) -> None:
     model = seeded(TableModel)  # which stays where it is
     explainer = fw.FeatureExplainer(model, device=device)
-    explainer.fit(rows(64, 4), budget=fw.Budget(steps=5), batch_size=16, masks=4, progress=False)
+    explainer.fit(rows(64, 4), budget=fw.Budget(steps=5), batch_size=16, n_coalitions=4, progress=False)
     found = explainer.explain(rows(5, 4), weights=[fw.Shapley(), WEIGHTS], outputs="predicted", total="efficient")
     assert found.values.device.type == device
     assert fw.exact_values(explainer.game(rows(1, 4)[0]), WEIGHTS).device.type == device
@@ -99,7 +99,7 @@ def test_a_table_is_explained_on_the_explainers_device(device: str, tmp_path: Pa
 @pytest.mark.parametrize("network", ["auto", "unet", "slim"])
 def test_images_are_explained_on_the_explainers_device(network: Literal["auto", "unet", "slim"], device: str) -> None:
     explainer = fw.FeatureExplainer(seeded(ImageModel), fw.grid(8, 8, patch=4), network=network, device=device)
-    explainer.fit(images(40), budget=fw.Budget(steps=5), batch_size=16, masks=4, progress=False)
+    explainer.fit(images(40), budget=fw.Budget(steps=5), batch_size=16, n_coalitions=4, progress=False)
     found = explainer.explain(images(3), outputs="predicted")
     assert found.values.device.type == device
     assert bool(found.values.isfinite().all())
@@ -112,7 +112,7 @@ def test_a_loaded_explainer_is_laid_out_as_it_was_trained(device: str, tmp_path:
     explainer = image_explainer(device)
     explainer.save(tmp_path / "explainer")
     loaded = fw.FeatureExplainer.load(tmp_path / "explainer", model=seeded(ImageModel), device=device)
-    trained, again = ((each.fitted_surrogate, each.fitted_network) for each in (explainer, loaded))
+    trained, again = ((each.surrogate_, each.network_) for each in (explainer, loaded))
     assert [layouts(each) for each in trained] == [layouts(each) for each in again]
 
 
@@ -126,7 +126,7 @@ def layouts(module: torch.nn.Module) -> list[bool]:
 def image_explainer(device: str) -> fw.FeatureExplainer:
     """Return an explainer of images by patches, which tests share and leave as it is."""
     explainer = fw.FeatureExplainer(seeded(ImageModel), fw.grid(8, 8, patch=4), device=device)
-    return explainer.fit(images(40), budget=fw.Budget(steps=5), batch_size=16, masks=4, progress=False)
+    return explainer.fit(images(40), budget=fw.Budget(steps=5), batch_size=16, n_coalitions=4, progress=False)
 
 
 def needs(library: str) -> None:
@@ -167,7 +167,7 @@ def test_a_black_box_gets_data_frames_whatever_the_device(device: str) -> None:
 
     table = pd.DataFrame({"size": rows(60, 1)[:, 0].numpy(), "color": ["red", "green", "blue"] * 20})
     explainer = fw.FeatureExplainer(ask, device=device)
-    explainer.fit(table, budget=fw.Budget(steps=5), batch_size=16, masks=4, progress=False)
+    explainer.fit(table, budget=fw.Budget(steps=5), batch_size=16, n_coalitions=4, progress=False)
     found = explainer.explain(table[:5], outputs="predicted")
     assert found.values.device.type == found.outputs.device.type == device
     assert torch.equal(found.outputs[:, 0].cpu(), torch.from_numpy(ask(table[:5]).argmax(1)))

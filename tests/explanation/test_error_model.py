@@ -22,7 +22,7 @@ def explainer() -> fw.FeatureExplainer:
 
 @pytest.fixture(scope="module")
 def model(explainer: fw.FeatureExplainer) -> ErrorModel:
-    return calibrate(explainer, 2 * rows(60, 6, seed=1), sample=None, calls=ALL_CALLS, weights=WEIGHTS, progress=False)
+    return calibrate(explainer, 2 * rows(60, 6, seed=1), n_inputs=None, n_calls=ALL_CALLS, weights=WEIGHTS, progress=False)
 
 
 def true_errors(explainer: fw.FeatureExplainer, x: torch.Tensor) -> torch.Tensor:
@@ -51,8 +51,8 @@ def test_it_is_judged_on_inputs_that_it_was_not_fitted_on(model: ErrorModel) -> 
 
 def test_errors_measured_by_sampling_are_those_measured_exactly(explainer: fw.FeatureExplainer) -> None:
     x = 2 * rows(32, 6, seed=1)
-    exact = calibrate(explainer, x, calls=ALL_CALLS, progress=False)
-    sampled = calibrate(explainer, x, calls=ALL_CALLS - 1, progress=False)
+    exact = calibrate(explainer, x, n_calls=ALL_CALLS, progress=False)
+    sampled = calibrate(explainer, x, n_calls=ALL_CALLS - 1, progress=False)
     shown = explainer.explain(x)
     means = [each.expect(explainer, shown).expected_error for each in (exact, sampled)]
     assert means[0] is not None
@@ -72,7 +72,7 @@ def test_one_weighting_and_chosen_outputs(explainer: fw.FeatureExplainer, model:
 def test_an_explainer_of_one_weighting_has_errors_too() -> None:
     made = fw.FeatureExplainer(seeded(TableModel, 6, 3), objective="kernel", weights=WEIGHTS[1])
     made.fit(rows(128, 6), budget=fw.Budget(steps=10), progress=False)
-    found = calibrate(made, rows(16, 6, seed=1), calls=ALL_CALLS, progress=False)
+    found = calibrate(made, rows(16, 6, seed=1), n_calls=ALL_CALLS, progress=False)
     assert (found.weights, found.total) == ((WEIGHTS[1],), "efficient")
     expected = found.expect(made, made.explain(rows(3, 6))).expected_error
     assert expected is not None
@@ -108,14 +108,14 @@ def test_a_sample_of_many_inputs_is_used_and_the_seed_chooses_it(explainer: fw.F
     x = rows(20, 6, seed=1)
     frame = pd.DataFrame(x.numpy(), columns=list("abcdef"))
     one, same, other = (
-        calibrate(explainer, each, sample=9, calls=ALL_CALLS, seed=seed, progress=False)
+        calibrate(explainer, each, n_inputs=9, n_calls=ALL_CALLS, seed=seed, progress=False)
         for each, seed in ((x, 0), (frame, 0), (x, 1))
     )
     assert (one.inputs, one) == (9, same)
     assert one != other
     assert "mean square expected over mean square measured" in str(one)
     with pytest.raises(ValueError, match="sample must be at least 8, got 3"):
-        calibrate(explainer, x, sample=3)
+        calibrate(explainer, x, n_inputs=3)
 
 
 @pytest.mark.usefixtures("unchecked")

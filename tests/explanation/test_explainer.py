@@ -75,7 +75,7 @@ def additive() -> fw.FeatureExplainer:
         rows(2000, N),
         steps=400,
         batch_size=64,
-        masks=32,
+        n_coalitions=32,
     )
 
 
@@ -94,7 +94,7 @@ def kernel() -> fw.FeatureExplainer:
 def passes(classifier: fw.FeatureExplainer) -> Iterator[list[int]]:
     """Rows of each pass through the classifier's explaining network."""
     seen: list[int] = []
-    handle = classifier.fitted_network.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    handle = classifier.network_.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
     yield seen
     handle.remove()
 
@@ -255,7 +255,7 @@ def test_efficient_values_sum_to_what_everyone_is_worth_beyond_nobody(classifier
 def test_a_game_is_what_the_surrogate_says(classifier: fw.FeatureExplainer) -> None:
     game = classifier.game(X_TEST[0])
     coalitions = torch.rand(10, N, generator=torch.Generator().manual_seed(0)) < 0.5
-    direct = classifier.fitted_surrogate(X_TEST[:1].expand(10, -1), coalitions).softmax(1)
+    direct = classifier.surrogate_(X_TEST[:1].expand(10, -1), coalitions).softmax(1)
     assert_close(game(coalitions), direct)
     assert torch.equal(game(coalitions), classifier.game(X_TEST[:1])(coalitions))
     assert torch.equal(game(coalitions), classifier.game(X_TEST[0].tolist())(coalitions))
@@ -389,8 +389,8 @@ def test_a_surrogate_that_is_ready_is_used_as_it_is() -> None:
     explainer = fit(fw.FeatureExplainer(seeded(TableModel), surrogate=ready))
     coalitions = torch.tensor([[True, False, True, False]])
     assert_close(explainer.game(X_TEST[0])(coalitions), ready(X_TEST[:1], coalitions).softmax(1).detach())
-    assert explainer.fidelity is None
-    assert set(explainer.histories) == {"explainer"}
+    assert explainer.fidelity_ is None
+    assert set(explainer.histories_) == {"explainer"}
 
 
 @pytest.mark.parametrize("removal", ["zero", "mean", X[:3], X[0].tolist()], ids=["zero", "mean", "several", "one"])
@@ -413,8 +413,8 @@ def test_a_student_learns_its_teachers_values(additive: fw.FeatureExplainer) -> 
     )
     taught, values = student.explain(X_TEST, weights=SEVERAL).values, additive.explain(X_TEST, weights=SEVERAL).values
     assert relative_error(taught, values) < 0.2
-    assert set(student.histories) == {"explainer", "student"}
-    assert set(additive.histories) == {"explainer"}
+    assert set(student.histories_) == {"explainer", "student"}
+    assert set(additive.histories_) == {"explainer"}
     coalitions = torch.tensor([[True, False, True, False]])
     assert torch.equal(student.game(X_TEST[0])(coalitions), additive.game(X_TEST[0])(coalitions))
 
@@ -448,18 +448,18 @@ def test_augmentation_and_compilation_reach_training(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("options", [{}, {"objective": "kernel", "weights": BETA}], ids=["multilinear", "kernel"])
 def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
-    first = fit(fw.FeatureExplainer(seeded(TableModel), **options), checkpoints=tmp_path)
-    again = fit(fw.FeatureExplainer(seeded(TableModel), **options), checkpoints=tmp_path, resume=True)
+    first = fit(fw.FeatureExplainer(seeded(TableModel), **options), checkpoint=tmp_path)
+    again = fit(fw.FeatureExplainer(seeded(TableModel), **options), checkpoint=tmp_path, resume=True)
     assert torch.equal(first.explain(X_TEST).values, again.explain(X_TEST).values)
-    assert again.histories == first.histories
+    assert again.histories_ == first.histories_
 
 
 def test_a_fit_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
-    fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
+    fit(fw.FeatureExplainer(seeded(TableModel)), checkpoint=tmp_path)
     with pytest.raises(ValueError, match=r"is the checkpoint of another run: seed, .*differ"):
-        fit(fw.FeatureExplainer(seeded(TableModel), seed=1), checkpoints=tmp_path, resume=True)
+        fit(fw.FeatureExplainer(seeded(TableModel), seed=1), checkpoint=tmp_path, resume=True)
     with pytest.raises(ValueError, match="is the checkpoint of another run: batch_size differ"):
-        fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path, resume=True, batch_size=16)
+        fit(fw.FeatureExplainer(seeded(TableModel)), checkpoint=tmp_path, resume=True, batch_size=16)
 
 
 @pytest.mark.parametrize(
@@ -477,18 +477,18 @@ def test_a_fit_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_fit_is_refused(
     tmp_path: Path, explainer: dict[str, Any], options: dict[str, Any], changed: str
 ) -> None:
-    fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
+    fit(fw.FeatureExplainer(seeded(TableModel)), checkpoint=tmp_path)
     torch.manual_seed(5)
     model = explainer.pop("model", partial(seeded, TableModel))()
     with pytest.raises(ValueError, match=f"is the checkpoint of another run: .*{changed}"):
-        fit(fw.FeatureExplainer(model, **explainer), checkpoints=tmp_path, resume=True, **options)
+        fit(fw.FeatureExplainer(model, **explainer), checkpoint=tmp_path, resume=True, **options)
 
 
 def test_a_new_fit_does_not_overwrite_the_checkpoints_of_an_old_one(tmp_path: Path) -> None:
-    fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
+    fit(fw.FeatureExplainer(seeded(TableModel)), checkpoint=tmp_path)
     before = (tmp_path / "explainer.safetensors").read_bytes()
     with pytest.raises(ValueError, match="holds the checkpoints of an earlier run: go on with resume=True"):
-        fit(fw.FeatureExplainer(seeded(TableModel)), checkpoints=tmp_path)
+        fit(fw.FeatureExplainer(seeded(TableModel)), checkpoint=tmp_path)
     assert (tmp_path / "explainer.safetensors").read_bytes() == before
 
 
@@ -532,9 +532,9 @@ def test_a_checkpoint_of_another_weighting_is_refused(tmp_path: Path) -> None:
         fw.FeatureExplainer(seeded(TableModel), weights=weights, objective="kernel", surrogate=None)
         for weights in (fw.Shapley(), BETA)
     )
-    fit(one, checkpoints=tmp_path)
+    fit(one, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="is the checkpoint of another run: objective differ"):
-        fit(other, checkpoints=tmp_path, resume=True)
+        fit(other, checkpoint=tmp_path, resume=True)
 
 
 def test_the_class_explained_is_the_one_the_model_predicts() -> None:
@@ -566,7 +566,7 @@ def test_what_cannot_be_explained_is_refused_before_the_surrogate_is_trained(mon
     explainer = fw.FeatureExplainer(seeded(TableModel), network=lambda channels: nn.Linear(N, channels))
     with pytest.raises(ValueError, match="the network returned shape"):
         fit(explainer)
-    assert explainer.histories == {}
+    assert explainer.histories_ == {}
     with pytest.raises(RuntimeError, match="not fitted yet"):
         _ = explainer.players_
 
@@ -684,7 +684,7 @@ def test_threads_that_share_an_explainer_get_what_one_alone_gets(model: type[nn.
         return [
             explainer.explain(x).values,
             explainer.explain(x, outputs="predicted", total="efficient").values,
-            explainer.refine(x, calls=16, progress=False).values,
+            explainer.refine(x, n_calls=16, progress=False).values,
             explainer.attribute(x, 1),
             predictions.model,
             predictions.surrogate,
@@ -749,8 +749,8 @@ def test_an_explainer_is_not_used_before_it_is_fitted(tmp_path: Path) -> None:
         lambda: explainer.game(X_TEST[0]),
         lambda: explainer.save(tmp_path),
         lambda: explainer.distill(X),
-        lambda: explainer.fitted_surrogate,
-        lambda: explainer.fitted_network,
+        lambda: explainer.surrogate_,
+        lambda: explainer.network_,
         explainer.compile,
     ]
     for use in uses:
@@ -784,7 +784,7 @@ def test_inputs_that_cannot_be_learned_from_are_refused(x: Tensor, message: str)
     [
         ({"masks": 1}, "masks must be at least 2"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"resume": True}, "pass checkpoints="),
+        ({"resume": True}, "pass checkpoint="),
         ({"x_valid": X[:, :3]}, "these players divide rows of 4 columns"),
         ({"x_valid": WITH_NAN}, "input 7 holds NaN"),
     ],
@@ -798,7 +798,7 @@ def test_options_of_a_fit_that_make_no_sense_are_refused(options: dict[str, Any]
     ("model", "options", "message"),
     [
         (nn.Sequential(seeded(TableModel), nn.Softmax(1)), {}, "seems to return probabilities"),
-        (nn.Linear(N, 1), {}, "one output, so there are no classes: use output='label probability'"),
+        (nn.Linear(N, 1), {}, "one output, so there are no classes: use output='label_probability'"),
         (nn.Sequential(nn.Linear(N, 2), nn.Unflatten(1, (1, 2))), {}, r"it returned \(64, 1, 2\) for 64 inputs"),
         (nn.LSTM(N, 2), {}, "it returned tuple"),
         (nn.Linear(N, 2), {"output_names": ["one"]}, "1 output names for a model of 2 outputs"),

@@ -62,8 +62,8 @@ def test_checkpoints_that_cannot_be_written_are_noticed_before_anything_is_asked
     (tmp_path / "file").touch()
     explainer = fw.FeatureExplainer(seeded(TableModel))
     for checkpoints in (tmp_path / "file", tmp_path / "file" / "new"):
-        with pytest.raises(NotADirectoryError, match=r"file is a file.*checkpoints="):
-            explainer.fit(rows(40, 4), budget=fw.Budget(steps=2), checkpoints=checkpoints)
+        with pytest.raises(NotADirectoryError, match=r"file is a file.*checkpoint="):
+            explainer.fit(rows(40, 4), budget=fw.Budget(steps=2), checkpoint=checkpoints)
 
 
 @pytest.mark.parametrize("kind", ["auto", "unet", "slim"])

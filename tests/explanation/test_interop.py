@@ -29,7 +29,7 @@ GRID = fw.grid(8, 8, patch=4)
 
 
 def fit(explainer: fw.FeatureExplainer, x: Any = X, *, steps: int = 3) -> fw.FeatureExplainer:  # noqa: ANN401 - a table or images
-    return explainer.fit(x, budget=fw.Budget(steps=steps), batch_size=32, masks=8, progress=False)
+    return explainer.fit(x, budget=fw.Budget(steps=steps), batch_size=32, n_coalitions=8, progress=False)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def own_network(channels: int) -> nn.Module:
 
 def fit(x: Tensor | pd.DataFrame, *arguments: Any, **options: Any) -> fw.FeatureExplainer:  # noqa: ANN401 - of FeatureExplainer
     explainer = fw.FeatureExplainer(*arguments, **options)
-    return explainer.fit(x, budget=fw.Budget(steps=4), batch_size=16, masks=4, progress=False)
+    return explainer.fit(x, budget=fw.Budget(steps=4), batch_size=16, n_coalitions=4, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def assert_same(loaded: fw.FeatureExplainer, original: fw.FeatureExplainer, x: T
     assert one.output_names == other.output_names
     assert one.players.names == other.players.names
     assert one.provenance == other.provenance
-    assert loaded.histories == original.histories
-    assert loaded.fidelity == original.fidelity
+    assert loaded.histories_ == original.histories_
+    assert loaded.fidelity_ == original.fidelity_
     coalitions = torch.rand(8, one.players.n_players, generator=torch.Generator().manual_seed(0)) < 0.5
     assert torch.equal(loaded.game(x[0])(coalitions), original.game(x[0])(coalitions))
 
@@ -148,7 +148,7 @@ def test_what_was_loaded_without_its_model_cannot_be_fitted_again(tmp_path: Path
     assert_same(loaded, table, X_TEST)
     again = fw.FeatureExplainer.load(tmp_path, model=seeded(TableModel))
     again.fit(X, budget=fw.Budget(steps=1), progress=False)
-    assert again.histories["explainer"].steps == 1
+    assert again.histories_["explainer"].steps == 1
 
 
 def test_a_missing_explainer_is_named(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def swap(path: Path) -> None:
         (truncate, "is damaged"),
         (flip_header, "is damaged"),
         (make_foreign, "was not written by fwshapley"),
-        (swap, "holds the attribution, not the explainer"),
+        (swap, "saved attribution"),
     ],
 )
 def test_a_file_that_is_no_whole_explainer_is_refused(
@@ -222,13 +222,13 @@ def test_fitting_a_loaded_explainer_again_keeps_what_hides_features(tmp_path: Pa
     model = seeded(TableModel)
     fit(X, model, surrogate=None, removal="zero").save(tmp_path)
     again = fw.FeatureExplainer.load(tmp_path, model=model)
-    again.fit(X, budget=fw.Budget(steps=2), batch_size=16, masks=4, progress=False)
+    again.fit(X, budget=fw.Budget(steps=2), batch_size=16, n_coalitions=4, progress=False)
     nobody = again.game(X_TEST[0])(torch.zeros(1, N, dtype=torch.bool))
     assert torch.allclose(nobody, model.eval()(torch.zeros(1, N)).softmax(1), atol=1e-6)
 
 
 def refit(explainer: fw.FeatureExplainer, x: Tensor | pd.DataFrame = X, steps: int = 2) -> fw.FeatureExplainer:
-    return explainer.fit(x, budget=fw.Budget(steps=steps), batch_size=16, masks=4, progress=False)
+    return explainer.fit(x, budget=fw.Budget(steps=steps), batch_size=16, n_coalitions=4, progress=False)
 
 
 @pytest.mark.filterwarnings("ignore::fwshapley.explanation.explainer.FidelityWarning")
@@ -246,7 +246,7 @@ def test_a_loaded_explainer_that_is_fitted_again_explains_the_model_given(tmp_pa
     assert float(loaded.game(X_TEST[0])(everyone)) == pytest.approx(100, abs=5)
     refit(loaded)
     assert float(loaded.game(X_TEST[0])(everyone)) == pytest.approx(-100, abs=5)
-    assert "surrogate" in loaded.histories
+    assert "surrogate" in loaded.histories_
 
 
 def test_a_loaded_explainer_of_images_teaches_its_surrogate_anew(tmp_path: Path, image: fw.FeatureExplainer) -> None:
@@ -255,7 +255,7 @@ def test_a_loaded_explainer_of_images_teaches_its_surrogate_anew(tmp_path: Path,
     loaded, fresh = fw.load(tmp_path, model=model), fw.FeatureExplainer(model, image.players, output="logit")
     x = images(40, seed=2)
     assert torch.equal(refit(loaded, x).explain(x[:2]).values, refit(fresh, x).explain(x[:2]).values)
-    assert loaded.fidelity == fresh.fidelity
+    assert loaded.fidelity_ == fresh.fidelity_
 
 
 def test_a_surrogate_that_was_given_ready_is_used_again(tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ def test_a_surrogate_that_was_given_ready_is_used_again(tmp_path: Path) -> None:
     fit(X, seeded(TableModel), surrogate=ready).save(tmp_path)
     loaded = refit(fw.load(tmp_path, model=seeded(TableModel, seed=4)))
     assert isinstance(loaded.surrogate, fw.Surrogate)
-    assert set(loaded.histories) == {"explainer"}
+    assert set(loaded.histories_) == {"explainer"}
     shown = torch.ones(5, N, dtype=torch.bool)
-    assert torch.equal(loaded.fitted_surrogate(X_TEST, shown), ready.eval()(X_TEST, shown))
+    assert torch.equal(loaded.surrogate_(X_TEST, shown), ready.eval()(X_TEST, shown))
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["given again", "from the file"])
@@ -275,7 +275,7 @@ def test_a_surrogate_network_of_your_own_is_trained_again(tmp_path: Path, *, giv
     loaded = fw.load(tmp_path, model=seeded(TableModel, seed=4), surrogate=own if given else None)
     assert isinstance(loaded.surrogate, TableModel)
     assert (loaded.surrogate is own) == given
-    assert set(refit(loaded).histories) == {"surrogate", "explainer"}
+    assert set(refit(loaded).histories_) == {"surrogate", "explainer"}
 
 
 def test_a_loaded_explainer_credits_the_columns_that_it_is_fitted_with_again(tmp_path: Path) -> None:
@@ -302,9 +302,9 @@ def test_what_hides_features_comes_back_for_another_fit(tmp_path: Path, removal:
     original = fit(table, seeded(TableModel), surrogate=None, removal=given)
     original.save(tmp_path)
     again = refit(fw.load(tmp_path, model=seeded(TableModel)), table)
-    assert isinstance(again.fitted_surrogate, fw.Surrogate)
-    assert isinstance(original.fitted_surrogate, fw.Surrogate)
-    assert torch.equal(again.fitted_surrogate.fill, original.fitted_surrogate.fill)
+    assert isinstance(again.surrogate_, fw.Surrogate)
+    assert isinstance(original.surrogate_, fw.Surrogate)
+    assert torch.equal(again.surrogate_.fill, original.surrogate_.fill)
 
 
 def test_names_of_outputs_are_those_of_the_model_that_is_fitted_again(tmp_path: Path) -> None:

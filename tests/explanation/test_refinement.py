@@ -25,7 +25,7 @@ from fwshapley.explanation.refinement.estimator import (
 from fwshapley.explanation.refinement.regression import NUGGET, Regression, _interpolate, _invert, similarity
 from fwshapley.explanation.refinement.sums import Sums, best_sizes
 from fwshapley.games.game import AnyGame
-from fwshapley.games.masked_model import WORTH, Output
+from fwshapley.games.masked_model import LINKS, Output
 from fwshapley.semivalues import join_laws, log_binomials
 from models import TableModel, rows, seeded
 
@@ -49,10 +49,10 @@ def raw_outputs(coalitions: Tensor) -> Tensor:
 
 def game_with(slopes: Slopes, output: Output = "probability", raw: Callable[[Tensor], Tensor] = raw_outputs) -> Game:
     ends = raw(torch.tensor([[False] * PLAYERS, [True] * PLAYERS]))
-    nobody, everyone = WORTH[output](ends)
+    nobody, everyone = LINKS[output](ends)
     return Game(
         raw,
-        WORTH[output],
+        LINKS[output],
         ends,
         control=slopes.first_order(nobody, everyone),
         slope=slopes.raw_slopes(nobody, everyone, output),
@@ -178,7 +178,7 @@ def fit(raw: Tensor, slope: Tensor) -> Regression:
         [FOLD_OF.ne(fold).nonzero().flatten() for fold in range(FOLDS)],
         slope=slope,
         relevance=torch.ones(PLAYERS).double(),
-        link=WORTH["probability"],
+        link=LINKS["probability"],
         matter=torch.ones(len(KNOWN)).double(),
     )
 
@@ -279,7 +279,7 @@ def of_one_weighting() -> fw.FeatureExplainer:
 
 def test_refined_values_are_as_far_from_the_truth_as_their_standard_errors_say(explainer: fw.FeatureExplainer) -> None:
     x = rows(3, 10, seed=1)
-    found = refine(explainer, x, calls=128, weights=WEIGHTS, progress=False)
+    found = refine(explainer, x, n_calls=128, weights=WEIGHTS, progress=False)
     truth = torch.stack([fw.exact_values(explainer.game(each), WEIGHTS, progress=False) for each in x], 1)
     assert found.values.shape == found.stderr.shape == (3, 3, 10, 3)  # type: ignore[union-attr]
     check_agreement(found, truth)
@@ -289,7 +289,7 @@ def test_refined_values_are_as_far_from_the_truth_as_their_standard_errors_say(e
 
 def test_with_calls_for_all_coalitions_values_are_exact(of_one_weighting: fw.FeatureExplainer) -> None:
     x = rows(2, 7, seed=1)
-    found = refine(of_one_weighting, x, calls=128, weights=fw.Shapley(), progress=False)
+    found = refine(of_one_weighting, x, n_calls=128, weights=fw.Shapley(), progress=False)
     truth = torch.stack([fw.exact_values(of_one_weighting.game(each), fw.Shapley(), progress=False) for each in x])
     assert torch.allclose(found.values.double(), truth, atol=1e-6)
     assert found.stderr is not None
@@ -298,47 +298,47 @@ def test_with_calls_for_all_coalitions_values_are_exact(of_one_weighting: fw.Fea
 
 def test_an_explainer_of_one_weighting_refines_any(of_one_weighting: fw.FeatureExplainer) -> None:
     x, never_learned = rows(2, 7, seed=1), fw.Cardinality([1.0, 0, 0, 2, 0, 0, 1])
-    found = refine(of_one_weighting, x, calls=100, weights=[WEIGHTS[1], never_learned], progress=False)
+    found = refine(of_one_weighting, x, n_calls=100, weights=[WEIGHTS[1], never_learned], progress=False)
     truth = torch.stack(
         [fw.exact_values(of_one_weighting.game(each), [WEIGHTS[1], never_learned], progress=False) for each in x], 1
     )
     check_agreement(found, truth)
-    assert refine(of_one_weighting, x, calls=40, progress=False).weights == WEIGHTS[1]
+    assert refine(of_one_weighting, x, n_calls=40, progress=False).weights == WEIGHTS[1]
 
 
 def test_the_surrogate_is_asked_no_more_often_than_allowed(explainer: fw.FeatureExplainer) -> None:
     asked = []
-    handle = explainer.fitted_surrogate.register_forward_hook(lambda _, inputs, __: asked.append(len(inputs[0])))
-    refine(explainer, rows(1, 10), calls=101, progress=False)
+    handle = explainer.surrogate_.register_forward_hook(lambda _, inputs, __: asked.append(len(inputs[0])))
+    refine(explainer, rows(1, 10), n_calls=101, progress=False)
     handle.remove()
     assert 98 <= sum(asked) <= 101
 
 
 def test_the_same_seed_gives_the_same_values(explainer: fw.FeatureExplainer) -> None:
     x = rows(2, 10)
-    one, same, other = (refine(explainer, x, calls=40, seed=seed, progress=False).values for seed in (1, 1, 2))
+    one, same, other = (refine(explainer, x, n_calls=40, seed=seed, progress=False).values for seed in (1, 1, 2))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
 
 
 def test_outputs_are_chosen_as_explain_chooses_them(explainer: fw.FeatureExplainer) -> None:
     x = rows(4, 10)
-    every = refine(explainer, x, calls=40, progress=False)
-    predicted = refine(explainer, x, calls=40, outputs="predicted", progress=False)
+    every = refine(explainer, x, n_calls=40, progress=False)
+    predicted = refine(explainer, x, n_calls=40, outputs="predicted", progress=False)
     assert torch.equal(predicted.outputs, explainer.explain(x, outputs="predicted").outputs)
     assert torch.equal(predicted.values, every.values.gather(2, predicted.outputs[:, None].expand(-1, 10, -1)))
 
 
 def test_slopes_are_what_the_network_says_of_banzhaf_values(explainer: fw.FeatureExplainer) -> None:
     x = rows(1, 10)
-    slopes = network_slopes(explainer._require_fitted(), x)  # noqa: SLF001 - as refine does
+    slopes = network_slopes(explainer.fitted_, x)  # noqa: SLF001 - as refine does
     sizes = slopes.psi[:: slopes.stride]
     assert len(sizes) == 11
     assert torch.allclose(sizes[3].float(), explainer.explain(x, weights=fw.Banzhaf(0.3)).values[0], atol=1e-5)
 
 
 def test_slopes_of_one_weighting_are_its_values(of_one_weighting: fw.FeatureExplainer) -> None:
-    fitted, x = of_one_weighting._require_fitted(), rows(1, 7)  # noqa: SLF001 - as refine does
+    fitted, x = of_one_weighting.fitted_, rows(1, 7)  # noqa: SLF001 - as refine does
     slopes = network_slopes(fitted, x)
     centered = slopes.psi - slopes.psi.mean(1, keepdim=True)
     values = of_one_weighting.explain(x).values[0].double()
@@ -349,10 +349,10 @@ def test_slopes_of_one_weighting_are_its_values(of_one_weighting: fw.FeatureExpl
     )
 
 
-@pytest.mark.parametrize("output", list(WORTH))
+@pytest.mark.parametrize("output", list(LINKS))
 def test_every_kind_of_output_is_refined(explainer: fw.FeatureExplainer, output: Output) -> None:
-    fitted = explainer._require_fitted()  # noqa: SLF001 - as refine does
-    masked, x = replace(fitted.masked, output=output), rows(1, 10)
+    fitted = explainer.fitted_
+    masked, x = replace(fitted.masked_model, output=output), rows(1, 10)
     game, laws = know_game(masked, x, network_slopes(fitted, x)), torch.from_numpy(join_laws(WEIGHTS, 10))
     sizes = choose_sizes(fitted.objective, laws)
     values, stderr = refine_game(game, laws, sizes, calls=128, generator=torch.Generator().manual_seed(0))
@@ -364,7 +364,7 @@ def test_too_few_calls_are_refused(explainer: fw.FeatureExplainer) -> None:
     with pytest.raises(
         ValueError, match=f"at least {FEWEST_CALLS} .nobody, everyone and 4 in each of 8 parts., got 10"
     ):
-        refine(explainer, rows(1, 10), calls=10)
+        refine(explainer, rows(1, 10), n_calls=10)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -384,6 +384,6 @@ def test_weights_are_checked_as_explain_checks_them(
 def test_more_calls_than_a_regression_knows(explainer: fw.FeatureExplainer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimator, "MOST_KNOWN", 60)
     x = rows(1, 10, seed=1)
-    found = refine(explainer, x, calls=400, progress=False)
+    found = refine(explainer, x, n_calls=400, progress=False)
     check_agreement(found, fw.exact_values(explainer.game(x[0]), fw.Shapley(), progress=False))
     assert str(found).startswith("raw Shapley of 10 players for 1 input, refined by 400 calls each: standard error 0.0")

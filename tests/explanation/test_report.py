@@ -87,8 +87,8 @@ def test_the_standard_error_of_skill_is_its_spread_over_samples() -> None:
 def test_curves_are_those_of_the_metrics(classifier: fw.FeatureExplainer) -> None:
     x, labels = rows(INPUTS, N, seed=3), torch.arange(INPUTS) % CLASSES
     values = rows(INPUTS, N, seed=4)
-    found = judge_methods(classifier.fitted_surrogate, x, labels, {"some": values})["some"]
-    expected = inclusion_curve(classifier.fitted_surrogate, x, values, labels, steps=16)
+    found = judge_methods(classifier.surrogate_, x, labels, {"some": values})["some"]
+    expected = inclusion_curve(classifier.surrogate_, x, values, labels, steps=16)
     assert float(torch.trapezoid(found.included.mean(0), dx=1 / 16)) == pytest.approx(area(expected))
 
 
@@ -226,7 +226,7 @@ def test_the_report_warns_of_a_surrogate_that_decides_otherwise(tmp_path: Path) 
     other = fw.FeatureExplainer(seeded(TableModel, seed=1)).fit(
         rows(300, N), budget=fw.Budget(steps=60), progress=False
     )
-    explainer = fw.FeatureExplainer(seeded(TableModel), surrogate=other.fitted_surrogate)
+    explainer = fw.FeatureExplainer(seeded(TableModel), surrogate=other.surrogate_)
     explainer.fit(rows(300, N), budget=fw.Budget(steps=60), progress=False)
     x = rows(60, N, seed=8)
     reproduced = measure_reproduced(explainer, x)

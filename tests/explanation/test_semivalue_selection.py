@@ -18,7 +18,7 @@ X = rows(40, 6, seed=1)
 
 
 def fit(explainer: fw.FeatureExplainer, steps: int = 30) -> fw.FeatureExplainer:
-    return explainer.fit(rows(200, 6), budget=fw.Budget(steps=steps), batch_size=32, masks=8, progress=False)
+    return explainer.fit(rows(200, 6), budget=fw.Budget(steps=steps), batch_size=32, n_coalitions=8, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def explainer() -> fw.FeatureExplainer:
 
 
 def surrogate_of(explainer: fw.FeatureExplainer) -> Any:  # noqa: ANN401 - an evaluator
-    return lambda x, shown: explainer.fitted_surrogate(x, shown).softmax(1)
+    return lambda x, shown: explainer.surrogate_(x, shown).softmax(1)
 
 
 def test_the_data_set_gets_the_weighting_of_the_largest_area(explainer: fw.FeatureExplainer) -> None:

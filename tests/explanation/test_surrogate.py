@@ -147,15 +147,15 @@ def test_predictions_say_which_inputs_are_decided_otherwise() -> None:
     assert Predictions(None, other, "classes").differ is None
 
 
-@pytest.mark.parametrize("output", ["probability", "label logit"])
+@pytest.mark.parametrize("output", ["probability", "label_logit"])
 def test_an_explainer_tells_what_model_and_surrogate_predict(output: Output) -> None:
     model = seeded(TableModel)
     explainer = fw.FeatureExplainer(model, output=output, device="cpu")
     found = explainer.fit(X, X_VALID, budget=fw.Budget(steps=4), progress=False).predictions(X_VALID)
     assert found.model is not None
     assert_close(found.model, predict(model, X_VALID, output))
-    worth = explainer.masked.everyone(X_VALID)
-    assert_close(found.surrogate, worth.sigmoid() if output == "label logit" else worth)
+    worth = explainer.masked_model_.full_values(X_VALID)
+    assert_close(found.surrogate, worth.sigmoid() if output == "label_logit" else worth)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -328,7 +328,7 @@ def test_the_divergence_of_labels_is_that_of_each_and_of_its_absence() -> None:
     both = torch.stack([target, 1 - target], -1)
     said = torch.stack([logits, torch.zeros_like(logits)], -1)
     expected = sum(divergence(said[:, label], both[:, label], "probability") for label in range(CLASSES))
-    for output in ("label probability", "label logit"):
+    for output in ("label_probability", "label_logit"):
         assert_close(divergence(logits, target, output), expected)
         assert_close(divergence(target[1:].logit(), target[1:], output), torch.zeros(5), rtol=0, atol=1e-6)
 
@@ -336,7 +336,7 @@ def test_the_divergence_of_labels_is_that_of_each_and_of_its_absence() -> None:
 def test_what_is_predicted_of_labels_is_their_own_probability() -> None:
     model = seeded(TableModel).eval()
     with torch.no_grad():
-        assert_close(predict(model, X, "label logit"), model(X).sigmoid())
+        assert_close(predict(model, X, "label_logit"), model(X).sigmoid())
 
 
 def test_labels_are_decided_one_by_one() -> None:
@@ -346,7 +346,7 @@ def test_labels_are_decided_one_by_one() -> None:
         def forward(self, x: Tensor, _: Tensor) -> Tensor:
             return x * torch.tensor([-1.0, 1, 1, 1])
 
-    fidelity = fw.measure_fidelity(Same(), nn.Identity(), X_VALID, n_players=N, output="label probability", seed=0)
+    fidelity = fw.measure_fidelity(Same(), nn.Identity(), X_VALID, n_players=N, output="label_probability", seed=0)
     assert fidelity.agreement == pytest.approx(3 / 4)
 
 

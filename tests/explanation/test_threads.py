@@ -61,12 +61,12 @@ WAYS: dict[str, Ask] = {
     "explain, efficient": lambda e, x: explained(e.explain(x, total="efficient")),
     "explain, in batches": lambda e, x: explained(e.explain(x, batch_size=1)),
     "explain, errors": lambda e, x: [e.explain(x, errors=True).expected_error],
-    "refine": lambda e, x: explained(e.refine(x, calls=40, weights=SEVERAL, progress=False)),
-    "refine, predicted": lambda e, x: explained(e.refine(x, calls=40, outputs="predicted", progress=False)),
+    "refine": lambda e, x: explained(e.refine(x, n_calls=40, weights=SEVERAL, progress=False)),
+    "refine, predicted": lambda e, x: explained(e.refine(x, n_calls=40, outputs="predicted", progress=False)),
     "attribute": lambda e, x: [e.attribute(x, 1)],
     "predictions": lambda e, x: [e.predictions(x).model, e.predictions(x).surrogate],
     "call": lambda e, x: [torch.from_numpy(e(x).values)],
-    "game": lambda e, x: [e.game(x[:1])(torch.eye(e.masked.n_players, dtype=torch.bool))],
+    "game": lambda e, x: [e.game(x[:1])(torch.eye(e.masked_model_.n_players, dtype=torch.bool))],
     "choose_weights": lambda e, x: [
         torch.tensor(fw.choose_weights(e, x, steps=2, per_input=True, progress=False).areas)
     ],
@@ -95,8 +95,8 @@ def explainers() -> dict[str, fw.FeatureExplainer]:
     table.fit(rows(40, 4), budget=fw.Budget(steps=4), progress=False)
     image = fw.FeatureExplainer(seeded(ImageModel), fw.grid(8, 8, patch=4), device="cpu")
     image.fit(images(24), budget=fw.Budget(steps=4), progress=False)
-    table.calibrate(rows(16, 4, seed=1), calls=16, progress=False)
-    image.calibrate(images(12, seed=1), calls=16, progress=False)
+    table.calibrate(rows(16, 4, seed=1), n_calls=16, progress=False)
+    image.calibrate(images(12, seed=1), n_calls=16, progress=False)
     return {"table": table, "images": image}
 
 

@@ -820,9 +820,9 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
     one, two = (fw.FeatureExplainer.load(tmp_path / name) for name in ("one", "two"))
     expected, found = one.explain(X4).values, two.explain(X4).values  # AdamW magnifies the rounding of tiny gradients
     assert float((found - expected).norm()) <= 0.05 * float(expected.norm())
-    for name, history in one.histories.items():
-        assert two.histories[name].steps == history.steps
-        losses = [[loss for _, loss in each.validation] for each in (two.histories[name], history)]
+    for name, history in one.histories_.items():
+        assert two.histories_[name].steps == history.steps
+        losses = [[loss for _, loss in each.validation] for each in (two.histories_[name], history)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-2)
 
 
@@ -853,7 +853,7 @@ def test_an_accelerator_of_the_users_own_keeps_its_state() -> None:
     AcceleratorState._reset_state(reset_partial_state=True)  # noqa: SLF001 - as above
     own = Accelerator(cpu=True, mixed_precision="bf16")
     fw.FeatureExplainer(nn.Linear(2, 2), surrogate=None).fit(
-        rows(20, 2), budget=Budget(steps=1), batch_size=4, masks=2, progress=False
+        rows(20, 2), budget=Budget(steps=1), batch_size=4, n_coalitions=2, progress=False
     )
     assert own.mixed_precision == "bf16"
     assert own.state.mixed_precision == "bf16"

@@ -162,7 +162,7 @@ def ask(
     if calls is None:
         attribution = explainer.explain(inputs.x, weights=weights, outputs=chosen, total=total, errors=errors)
     else:
-        attribution = explainer.refine(inputs.x, weights=weights, outputs=chosen, calls=calls)
+        attribution = explainer.refine(inputs.x, weights=weights, outputs=chosen, n_calls=calls)
     attribution = _stacked(attribution.to("cpu"))
     took = time.perf_counter() - began
     each = f", {duration(took / len(inputs))} each" if len(inputs) > 1 else ""
@@ -171,7 +171,7 @@ def ask(
 
 
 def _check_calibrated(loaded: Loaded, *, errors: bool) -> None:
-    if errors and loaded.explainer.error_model is None:
+    if errors and loaded.explainer.error_model_ is None:
         raise ValueError("--errors are not known: fit it with --calibrate, or give --refine CALLS for standard errors")
 
 

@@ -132,7 +132,7 @@ def fit(
         )
         if not resume:
             shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
-        explainer.fit(task.x, task.valid, budget=budget, checkpoints=out / CHECKPOINTS, resume=resume)
+        explainer.fit(task.x, task.valid, budget=budget, checkpoint=out / CHECKPOINTS, resume=resume)
         show_training(explainer)
         if calibrate:
             measure_errors(explainer, task)

@@ -265,7 +265,7 @@ def show_training(explainer: fw.FeatureExplainer) -> None:
     """Print how well the surrogate stands in for the model, and how training went."""
     console.print(f"\nlearned to explain: {explainer.provenance['output']}", highlight=False)
     print_table(_training_table(explainer), console)
-    fidelity = explainer.fidelity
+    fidelity = explainer.fidelity_
     if fidelity is None:
         return
     print_table(_fidelity_table(fidelity.divergence), console)
@@ -283,7 +283,7 @@ def _training_table(explainer: fw.FeatureExplainer) -> Table:
     table = Table(title="Training", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("part", "steps", "seconds", "validation loss", "ended by"):
         table.add_column(heading, justify="left" if heading in {"part", "ended by"} else "right")
-    for name, history in explainer.histories.items():
+    for name, history in explainer.histories_.items():
         losses = [loss for _, loss in history.validation]
         change = f"{losses[0]:.3g} → {min(losses):.3g}" if losses else ""
         table.add_row(name, f"{history.steps:,}", f"{history.seconds:.1f}", change, history.stopped)
@@ -309,7 +309,7 @@ def write_explainer(
     A report of the explainer that it takes the place of is removed.
     """
     record, outdated = Record(task.source, task.reading, task.notes, dict(arguments)), _has_own_report(folder)
-    explainer.record = {COMMAND: record.facts()}
+    explainer.metadata = {COMMAND: record.facts()}
     explainer.save(folder)
     if outdated:
         (folder / REPORT).unlink(missing_ok=True)
@@ -324,7 +324,7 @@ def _write_report(explainer: fw.FeatureExplainer, task: Task, path: Path) -> Non
     """Measure an explainer on inputs not trained on: on fewer, the more calls sampling takes for each."""
     from fwshapley.explanation.report import choose_calls, write_report  # noqa: PLC0415 - no other command needs it
 
-    affordable = REPORT_CALLS // choose_calls(explainer.masked.n_players)
+    affordable = REPORT_CALLS // choose_calls(explainer.masked_model_.n_players)
     write_report(explainer, task.valid[: min(max(affordable, FEWEST_REPORTED), MOST_REPORTED)], path)
 
 

@@ -100,7 +100,7 @@ class ErrorModel:
             raise ValueError(
                 f"errors were calibrated for {self.total} values, these are {shown.total}: ask for total={self.total!r}"
             )
-        fitted = explainer._require_fitted()  # noqa: SLF001 - part of the explainer, in a file of its own
+        fitted = explainer.fitted_
         rows = [self.coefficients[self.weights.index(each)] for each in several]
         coefficients = torch.tensor(rows, dtype=torch.float64, device=shown.values.device)
         expected = torch.einsum("wbof,wf->wbo", _features(fitted, shown), coefficients).sqrt().float()
@@ -125,8 +125,8 @@ def calibrate(
     explainer: FittedExplainer,
     x: Array,
     *,
-    sample: int | None = CALIBRATION_INPUTS,
-    calls: int = CALIBRATION_CALLS,
+    n_inputs: int | None = CALIBRATION_INPUTS,
+    n_calls: int = CALIBRATION_CALLS,
     weights: Semivalue | Sequence[Semivalue] | None = None,
     seed: int | torch.Generator = 0,
     progress: bool = True,
@@ -136,19 +136,19 @@ def calibrate(
     Args:
         explainer: one that is fitted.
         x: inputs held out, at least 8; half of them judge.
-        sample: most of them to use, chosen by the seed; None is all.
-        calls: evaluations of the surrogate for each of two unbiased estimates per input.
+        n_inputs: most of them to use, chosen by the seed; None is all.
+        n_calls: evaluations of the surrogate for each of two unbiased estimates per input.
         weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
         seed: whole number, or a generator on the explainer's device.
         progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
     """
-    fitted = explainer._require_fitted()  # noqa: SLF001 - part of the explainer, in a file of its own
-    generator = make_generator(seed, fitted.masked.device)
-    x = _sample(x, len(check_inputs(x, form=fitted.form)), sample, generator)
+    fitted = explainer.fitted_
+    generator = make_generator(seed, fitted.masked_model.device)
+    x = _sample(x, len(check_inputs(x, form=fitted.encoding)), n_inputs, generator)
     shown = explainer.explain(x, weights=weights)
     several = shown.weights if isinstance(shown.weights, list) else [shown.weights]
     shown = replace(shown, values=shown.values.reshape(len(several), *shown.values.shape[-3:]), weights=several)
-    measured = _measure(explainer, x, shown, calls, generator, progress=progress)
+    measured = _measure(explainer, x, shown, n_calls, generator, progress=progress)
     features = _features(fitted, shown)
     order = torch.randperm(len(shown), generator=generator, device=generator.device)
     fit, judge = order[: len(order) // 2], order[len(order) // 2 :]
@@ -158,14 +158,14 @@ def calibrate(
         coefficients.append(_fit(row[fit].flatten(0, 1).cpu().numpy(), squared[fit].flatten().cpu().numpy()))
         expected = row[judge].cpu() @ torch.tensor(coefficients[-1], dtype=torch.float64)
         judged.append(_judge(expected, squared[judge].cpu(), top.cpu()))
-    return ErrorModel(tuple(several), tuple(coefficients), tuple(judged), shown.total, len(shown), calls)
+    return ErrorModel(tuple(several), tuple(coefficients), tuple(judged), shown.total, len(shown), n_calls)
 
 
 def _sample(x: Array, count: int, most: int | None, generator: torch.Generator) -> Array:
     """Return inputs, at most some of them, chosen at random."""
     if count < FEWEST_INPUTS:
         raise ValueError(f"calibrate needs at least {FEWEST_INPUTS} inputs, got {count}")
-    if most is None or count <= check_whole("sample", most, minimum=FEWEST_INPUTS):
+    if most is None or count <= check_whole("n_inputs", most, minimum=FEWEST_INPUTS):
         return x
     rows = torch.randperm(count, generator=generator, device=generator.device)[:most].sort().values.cpu()
     return x.iloc[rows.numpy()] if isinstance(x, pd.DataFrame) else as_tensor(x)[rows]
@@ -178,7 +178,7 @@ def _measure(
     errors = []
     for _ in range(2):
         values = refine(
-            explainer, x, calls=calls, weights=shown.weights, seed=generator, progress=progress
+            explainer, x, n_calls=calls, weights=shown.weights, seed=generator, progress=progress
         ).values.double()
         if shown.total == "efficient":
             values = shift_to_total(values, shown.values.double().sum(-2))
@@ -197,10 +197,10 @@ def _features(fitted: Fitted, shown: Attribution) -> Float64[Tensor, "weights ba
         shown.base_values.double().split(EXPLAINED_AT_ONCE),
         strict=True,
     ):
-        everyone = fitted.masked.everyone(x.to(now.device)).gather(1, some).double()
+        everyone = fitted.masked_model.full_values(x.to(now.device)).gather(1, some).double()
         shapley = now[0] if isinstance(fitted.objective, Kernel) else _shapley(fitted, x.to(now.device), some)
         gap = ((shapley.sum(1) - (everyone - base)) / n).square()
-        probable = fitted.masked.output.endswith("probability")
+        probable = fitted.masked_model.output.endswith("probability")
         doubt = (everyone * (1 - everyone)).clamp(min=0) if probable else (everyone - base).square()
         shared = torch.stack([torch.ones_like(gap), gap, doubt / n**2, shapley.square().mean(1)], -1)
         found.append(torch.cat([shared.expand(len(now), -1, -1, -1), now.square().mean(2)[..., None]], -1))

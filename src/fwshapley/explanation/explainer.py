@@ -75,7 +75,7 @@ from fwshapley.objectives import Objective, SumConstraint, shift_to_total
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import Kernel as KernelKind
 from fwshapley.semivalues import Semivalue, Total
-from fwshapley.tables.encoding import Form, form_of
+from fwshapley.tables.network_encoding import TableSchema, describe_table
 from fwshapley.training.budget import Budget, History, Recipe
 from fwshapley.version import __version__
 
@@ -102,8 +102,8 @@ class FeatureExplainer:
         objective: "multilinear" learns every weighting at once, "kernel" the one given by `weights`; or one of the
             objectives of `fwshapley.objectives` with options of its own.
         weights: for objective="kernel", the semivalue to learn.
-        output: what a coalition is worth: the "probability" of a class or its "logit" (log odds); "label probability"
-            or "label logit" where classes do not exclude each other, or there is but one; or the model's "raw" outputs.
+        output: what a coalition is worth: the "probability" of a class or its "logit" (log odds); "label_probability"
+            or "label_logit" where classes do not exclude each other, or there is but one; or the model's "raw" outputs.
             "auto" is the probability of the classes of a module; of a black box, probabilities where it returns such.
         network: "auto" (an encoder started from the surrogate; a perceptron for tables), "unet" (the paper's), "slim"
             (a small one), or a function that makes one from inputs to (batch, players, channels), given the channels.
@@ -121,7 +121,7 @@ class FeatureExplainer:
         histories: what training went through, by part: "surrogate", "explainer", "student".
         fidelity: how well the surrogate stands in for the model; None where it was not trained here.
         error_model: how far off answers are likely to be, once `calibrate` has measured it.
-        record: anything to be saved with it, as JSON holds it, such as how its inputs were read; a fit forgets it.
+        metadata: anything to be saved with it, as JSON holds it, such as how its inputs were read; a fit forgets it.
         players_: what is credited: the players given, or the columns of the table that it was fitted with.
         output_names_: of the model's outputs: those given, or those of the model itself.
 
@@ -166,18 +166,18 @@ class FeatureExplainer:
         self.removal: Removal = check_removal(removal)
         self.output_names = None if output_names is None else check_names("output_names", output_names)
         self.seed = check_seed(seed)
-        self.histories: dict[str, History] = {}
-        self.fidelity: Fidelity | None = None
-        self.error_model: ErrorModel | None = None
-        self.record: dict[str, Any] | None = None
+        self.histories_: dict[str, History] = {}
+        self.fidelity_: Fidelity | None = None
+        self.error_model_: ErrorModel | None = None
+        self.metadata: dict[str, Any] | None = None
         self._fitted: Fitted | None = None
         self._quick: Callable[[Tensor, Tensor], Tensor] | None = None
         self._example_shape: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         name = "a model that is not here" if isinstance(self.model, _Missing) else type(self.model).__name__
-        state = "not fitted" if self._fitted is None else f"fitted, {self._fitted.masked.n_players} players"
-        output = self.output if self._fitted is None else self._fitted.masked.output
+        state = "not fitted" if self._fitted is None else f"fitted, {self._fitted.masked_model.n_players} players"
+        output = self.output if self._fitted is None else self._fitted.masked_model.output
         return f"FeatureExplainer({name}, output={output!r}, {state})"
 
     def get_params(self, *, deep: bool = True) -> dict[str, Any]:
@@ -204,11 +204,11 @@ class FeatureExplainer:
         *,
         budget: Budget = DEFAULT_BUDGET,
         batch_size: int = 64,
-        masks: int = 16,
+        n_coalitions: int = 16,
         learning_rate: float = 3e-3,
         augment: Augment | None = None,
         compiled: bool = False,
-        checkpoints: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: bool = True,
     ) -> Self:
@@ -220,20 +220,20 @@ class FeatureExplainer:
             budget: seconds or steps; a surrogate to be trained takes 30 % of it. Seconds count all that is done, but
                 for compilation; at least half of them are left to training.
             batch_size: inputs a step; four times as many for the surrogate.
-            masks: coalitions of each of them, at least 2.
+            n_coalitions: coalitions of each of them, at least 2.
             learning_rate: its peak.
             augment: changes a batch of inputs at random, (inputs, generator) -> inputs.
             compiled: whether to compile surrogate and explainer; on a GPU it pays after a minute or two.
-            checkpoints: folder to save progress in, every 20 seconds and when interrupted.
+            checkpoint: folder to save progress in, every 20 seconds and when interrupted.
             resume: go on from there.
             progress: whether to show progress bars.
         """
-        if resume and checkpoints is None:
-            raise ValueError("resume=True goes on from a folder of checkpoints: pass checkpoints=...")
+        if resume and checkpoint is None:
+            raise ValueError("resume=True goes on from a folder of checkpoints: pass checkpoint=...")
         check_budget(budget)
-        folder = None if checkpoints is None else check_path("checkpoints", checkpoints)
+        folder = None if checkpoint is None else check_path("checkpoint", checkpoint)
         recipe = Recipe(check_whole("batch_size", batch_size), learning_rate, compiled=compiled)
-        plan = Plan(budget, recipe, check_whole("masks", masks, minimum=2), augment, folder, resume, progress)
+        plan = Plan(budget, recipe, check_whole("n_coalitions", n_coalitions, minimum=2), augment, folder, resume, progress)
         if isinstance(self.model, _Missing):
             advice = "to fit it again, pass model=... to load"
             raise RuntimeError(f"this explainer was loaded without its model; {advice}")  # noqa: TRY004 - a state
@@ -244,7 +244,7 @@ class FeatureExplainer:
         self._fit(x, valid, form, plan)
         return self
 
-    def _fit(self, x: Tensor, valid: Tensor, form: Form | None, plan: Plan) -> None:
+    def _fit(self, x: Tensor, valid: Tensor, form: TableSchema | None, plan: Plan) -> None:
         """Train both parts; nothing of the explainer changes unless all goes well."""
         players = self._choose_players(x, form)
         players.check(valid)
@@ -269,7 +269,7 @@ class FeatureExplainer:
 
         def make() -> tuple[Objective, nn.Module, Tensor]:
             objective = self.objective.calibrate(masked, few, torch.Generator(self.device).manual_seed(self.seed))
-            base = masked.nobody(few[:1])[0]
+            base = masked.empty_values(few[:1])[0]
             channels = objective.maps * len(base)
             network = make_network(self.network, surrogate, players, example, channels, seed=self.seed, form=form)
             return objective, network, base
@@ -289,16 +289,16 @@ class FeatureExplainer:
         objective, network, base = make()
         histories["explainer"] = fit_network(network, objective, masked, x, valid, seed=self.seed, plan=plan)
         network.requires_grad_(requires_grad=False)
-        self.histories, self.fidelity, self.error_model, self.record = histories, fidelity, None, None
+        self.histories_, self.fidelity_, self.error_model_, self.metadata = histories, fidelity, None, None
         self._fitted, self._quick = Fitted(players, masked, network, objective, base, names, model, form), None
         self._example_shape = (2, *x.shape[1:])
 
-    def _find_form(self, x: Array, x_valid: Array | None) -> Form | None:
+    def _find_form(self, x: Array, x_valid: Array | None) -> TableSchema | None:
         """Return the form of the table that is explained; None for images, and for what is neither."""
         image = self.players is not None and self.players.is_image
         if image or np.ndim(x) != 2:  # noqa: PLR2004 - rows and columns
             return None
-        return form_of(x, any_model=not isinstance(self.model, nn.Module), more=x_valid)
+        return describe_table(x, any_model=not isinstance(self.model, nn.Module), more=x_valid)
 
     def explain(
         self,
@@ -323,19 +323,19 @@ class FeatureExplainer:
             errors: whether to say how far off values are likely to be, in `expected_error`, for one pass of the
                 surrogate more; `calibrate` comes first.
         """
-        fitted, error_model = self._require_fitted(), self.error_model
+        fitted, error_model = self.fitted_, self.error_model_
         check_flag("errors", errors)
         if errors and error_model is None:
             raise ValueError("expected errors are not known yet: call calibrate(x_valid) first")
-        inputs = as_inputs(x, form=fitted.form)
+        inputs = as_inputs(x, form=fitted.encoding)
         self._check_fits(inputs, fitted)
         if inputs.device.type == "cpu":
-            check_finite(inputs, fitted.form)
+            check_finite(inputs, fitted.encoding)
         several = choose_weightings(self.objective, weights)
         total = choose_total(self.objective, total)
         most = min(EXPLAINED_AT_ONCE, max(1, MOST_ELEMENTS // inputs[:1].numel()))
         chunk = most if batch_size == "auto" else check_whole("batch_size", batch_size)
-        numbers = choose_outputs(outputs, len(inputs), fitted.output_names, fitted.masked.output)
+        numbers = choose_outputs(outputs, len(inputs), fitted.output_names, fitted.masked_model.output)
         chosen = [None] * len(inputs.split(chunk)) if numbers is None else numbers.split(chunk)
         everything = isinstance(outputs, str) and outputs == "all"
         parts = [
@@ -343,14 +343,14 @@ class FeatureExplainer:
             for batch, some in zip(inputs.split(chunk), chosen, strict=True)
         ]
         if inputs.device.type != "cpu":  # last, since it waits for the GPU
-            check_finite(inputs, fitted.form)
+            check_finite(inputs, fitted.encoding)
         if len(parts) > 1:
             parts = [(torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts]))]
         values, explained = parts[0]
         check_explained(values, inputs)
         attribution = Attribution(
             values=values[0] if weights is None or isinstance(weights, Semivalue) else values,
-            base_values=fitted.base.expand(len(inputs), -1) if everything else fitted.base[explained],
+            base_values=fitted.base_values.expand(len(inputs), -1) if everything else fitted.base_values[explained],
             outputs=explained,
             inputs=inputs,
             weights=several[0] if weights is None or isinstance(weights, Semivalue) else several,
@@ -366,12 +366,12 @@ class FeatureExplainer:
 
         Explanations are of the surrogate: where it decides otherwise than the model, in `differ`, do not trust them.
         """
-        fitted = self._require_fitted()
-        inputs = check_inputs(x, form=fitted.form)
+        fitted = self.fitted_
+        inputs = check_inputs(x, form=fitted.encoding)
         self._check_fits(inputs, fitted)
-        inputs, output = inputs.to(self.device), fitted.masked.output
-        everyone = torch.ones(len(inputs), fitted.masked.n_players, dtype=torch.bool, device=self.device)
-        said = PREDICTIONS[KINDS[output]](answer(fitted.masked.surrogate, inputs, everyone))
+        inputs, output = inputs.to(self.device), fitted.masked_model.output
+        everyone = torch.ones(len(inputs), fitted.masked_model.n_players, dtype=torch.bool, device=self.device)
+        said = PREDICTIONS[KINDS[output]](answer(fitted.masked_model.surrogate, inputs, everyone))
         known = None if fitted.model is None else predict(fitted.model, inputs, output).to(said)
         return Predictions(known, said, KINDS[output])
 
@@ -379,7 +379,7 @@ class FeatureExplainer:
         self,
         x: Array,
         *,
-        calls: int = 256,
+        n_calls: int = 256,
         weights: Semivalue | Sequence[Semivalue] | None = None,
         outputs: Outputs = "all",
         seed: int | torch.Generator = 0,
@@ -393,21 +393,21 @@ class FeatureExplainer:
 
         Args:
             x: a batch of inputs.
-            calls: evaluations of the surrogate for each input, at least 34; they serve all outputs and weightings.
+            n_calls: evaluations of the surrogate for each input, at least 34; they serve all outputs and weightings.
                 Time grows faster than they do up to 1,024, and in proportion to them from there on.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
             outputs: as `explain` takes them.
             seed: whole number, or a generator on the explainer's device.
             progress: whether to show a progress bar.
         """
-        return refine(self, x, calls=calls, weights=weights, outputs=outputs, seed=seed, progress=progress)
+        return refine(self, x, n_calls=n_calls, weights=weights, outputs=outputs, seed=seed, progress=progress)
 
     def calibrate(
         self,
         x: Array,
         *,
-        sample: int | None = CALIBRATION_INPUTS,
-        calls: int = CALIBRATION_CALLS,
+        n_inputs: int | None = CALIBRATION_INPUTS,
+        n_calls: int = CALIBRATION_CALLS,
         weights: Semivalue | Sequence[Semivalue] | None = None,
         seed: int | torch.Generator = 0,
         progress: bool = True,
@@ -419,14 +419,14 @@ class FeatureExplainer:
 
         Args:
             x: inputs that it was not trained on, at least 8.
-            sample: most of them to use, chosen by the seed; None is all.
-            calls: of each of two runs of `refine` that answers are held against.
+            n_inputs: most of them to use, chosen by the seed; None is all.
+            n_calls: of each of two runs of `refine` that answers are held against.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
             seed: whole number, or a generator on the explainer's device.
             progress: whether to show progress bars.
         """
-        self.error_model = calibrate(self, x, sample=sample, calls=calls, weights=weights, seed=seed, progress=progress)
-        return self.error_model
+        self.error_model_ = calibrate(self, x, n_inputs=n_inputs, n_calls=n_calls, weights=weights, seed=seed, progress=progress)
+        return self.error_model_
 
     def _explain_batch(
         self,
@@ -443,10 +443,10 @@ class FeatureExplainer:
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             values = (fitted.values if self._quick is None else self._quick)(x, mixtures)
         if total == "efficient":
-            gain = fitted.masked.everyone(x) - fitted.base
+            gain = fitted.masked_model.full_values(x) - fitted.base_values
             values = shift_to_total(values, gain.expand(len(weights), -1, -1))
         if outputs is None:
-            outputs = predict(self._require_model(fitted), x, fitted.masked.output).argmax(1, keepdim=True)
+            outputs = predict(self._require_model(fitted), x, fitted.masked_model.output).argmax(1, keepdim=True)
         numbers = outputs.to(self.device, non_blocking=True)
         if not everything:
             values = values.gather(-1, numbers[None, :, None].expand(*values.shape[:3], -1))
@@ -461,8 +461,8 @@ class FeatureExplainer:
         total: Total = "efficient",
     ) -> shap.Explanation:
         """Explain inputs as shap's explainers do; values are shifted to add up to what the surrogate predicts."""
-        form = self._require_fitted().form
-        shown = form.pick(x) if isinstance(x, pd.DataFrame) and form is not None and form.frame else x
+        form = self.fitted_.encoding
+        shown = form.select_columns(x) if isinstance(x, pd.DataFrame) and form is not None and form.is_frame else x
         return to_shap(self.explain(x, weights=weights, outputs=outputs, total=total), data=shown)
 
     def attribute(
@@ -481,8 +481,8 @@ class FeatureExplainer:
             weights: as `explain` takes them.
             total: as `explain` takes it.
         """
-        fitted = self._require_fitted()
-        chosen = choose_targets(target, len(inputs), len(fitted.base))
+        fitted = self.fitted_
+        chosen = choose_targets(target, len(inputs), len(fitted.base_values))
         return spread_over_inputs(self.explain(inputs, weights=weights, outputs=chosen, total=total))
 
     def compile(self) -> Self:
@@ -490,24 +490,24 @@ class FeatureExplainer:
 
         Results may differ in the last bits.
         """
-        compiled = torch.compile(self._require_fitted().values, mode="reduce-overhead")
+        compiled = torch.compile(self.fitted_.values, mode="reduce-overhead")
         # The next call of what is compiled overwrites what this one returned.
         self._quick = lambda x, mixtures: compiled(x, mixtures).clone()
         return self
 
     def game(self, x: Array | pd.Series) -> PredictionGame:
         """Return the game of one input that is being explained, so that anything can be audited."""
-        fitted = self._require_fitted()
+        fitted = self.fitted_
         dimensions = fitted.players.assignment.ndim + fitted.players.is_image
         if isinstance(x, pd.Series):
             several: Array = x.to_frame().T
         else:
             several = x if np.ndim(x) > dimensions or hasattr(x, "columns") else as_tensor(x)[None]
-        one = check_inputs(several, form=fitted.form)
+        one = check_inputs(several, form=fitted.encoding)
         self._check_fits(one, fitted)
         if len(one) != 1:
             raise ValueError(f"a game is that of one input, got {len(one)}")
-        return PredictionGame(fitted.masked, one.to(self.device))
+        return PredictionGame(fitted.masked_model, one.to(self.device))
 
     def distill(
         self,
@@ -535,37 +535,37 @@ class FeatureExplainer:
             compiled: whether to compile the student while it learns.
             progress: whether to show a progress bar.
         """
-        fitted = self._require_fitted()
+        fitted = self.fitted_
         check_budget(budget)
-        x = check_inputs(x_train, "x_train", fitted.form)
+        x = check_inputs(x_train, "x_train", fitted.encoding)
         self._check_fits(x, fitted)
-        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid", fitted.form))
+        x, valid = hold_out(x, self.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid", fitted.encoding))
         self._check_fits(valid, fitted)
         few = x[:MOST_HELD_OUT].to(self.device)
-        channels = fitted.objective.maps * len(fitted.base)
+        channels = fitted.objective.maps * len(fitted.base_values)
         student = make_network(
-            network, fitted.masked.surrogate, fitted.players, few, channels, seed=self.seed, form=fitted.form
+            network, fitted.masked_model.surrogate, fitted.players, few, channels, seed=self.seed, form=fitted.encoding
         )
         plan = Plan(budget, Recipe(batch_size, learning_rate, compiled=compiled), 2, augment, None, False, progress)
         history = fit_student(student, fitted.network, x, valid, device=self.device, seed=self.seed, plan=plan)
         taught = copy.copy(self)
-        taught.network, taught._quick, taught.error_model = network, None, None  # noqa: SLF001 - its own kind
+        taught.network, taught._quick, taught.error_model_ = network, None, None  # noqa: SLF001 - its own kind
         taught._arguments = self._arguments | {"network": network}  # noqa: SLF001 - its own kind
-        taught.histories = self.histories | {"student": history}
+        taught.histories_ = self.histories_ | {"student": history}
         taught._fitted = replace(fitted, network=student.requires_grad_(requires_grad=False))  # noqa: SLF001 - its own kind
         return taught
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the explainer to a folder, whole or not at all: tensors and facts, never code."""
-        fitted, place = self._require_fitted(), check_path("folder", folder)
+        fitted, place = self.fitted_, check_path("folder", folder)
         if place.is_file():
             raise NotADirectoryError(f"{place} is a file: choose another folder")
         facts = {
             "example": self._example_shape,
-            "record": self.record,
-            "histories": {name: asdict(each) for name, each in self.histories.items()},
-            "fidelity": None if self.fidelity is None else asdict(self.fidelity),
-            "errors": None if self.error_model is None else self.error_model.facts(),
+            "metadata": self.metadata,
+            "histories": {name: asdict(each) for name, each in self.histories_.items()},
+            "fidelity": None if self.fidelity_ is None else asdict(self.fidelity_),
+            "errors": None if self.error_model_ is None else self.error_model_.facts(),
         }
         given = {"objective": self.objective, "removal": self.removal, "output_names": self.output_names}
         save_fitted(place, fitted, self._arguments | given, facts)
@@ -598,37 +598,37 @@ class FeatureExplainer:
             Path(folder), model=model, surrogate=surrogate, network=network, device=where
         )
         loaded = cls(_Missing() if model is None else model, device=where, **arguments)
-        loaded.histories = {name: History.from_facts(each) for name, each in facts["histories"].items()}
-        loaded.fidelity = None if facts["fidelity"] is None else Fidelity.from_facts(facts["fidelity"])
-        loaded.error_model = None if facts["errors"] is None else ErrorModel.from_facts(facts["errors"])
-        loaded.record = facts["record"]
+        loaded.histories_ = {name: History.from_facts(each) for name, each in facts["histories"].items()}
+        loaded.fidelity_ = None if facts["fidelity"] is None else Fidelity.from_facts(facts["fidelity"])
+        loaded.error_model_ = None if facts["errors"] is None else ErrorModel.from_facts(facts["errors"])
+        loaded.metadata = facts["metadata"]
         loaded._fitted, loaded._example_shape = fitted, tuple(facts["example"])
         return loaded
 
     @property
     def players_(self) -> Players:
         """What is credited: the players given, or the columns of the table that it was fitted with."""
-        return self._require_fitted().players
+        return self.fitted_.players
 
     @property
     def output_names_(self) -> tuple[str, ...]:
         """Names of the outputs: those given, or those of the model that it was fitted to."""
-        return self._require_fitted().output_names
+        return self.fitted_.output_names
 
     @property
-    def masked(self) -> MaskedModel:
+    def masked_model_(self) -> MaskedModel:
         """What coalitions of any inputs are worth: the games of all inputs at once."""
-        return self._require_fitted().masked
+        return self.fitted_.masked_model
 
     @property
-    def fitted_surrogate(self) -> nn.Module:
+    def surrogate_(self) -> nn.Module:
         """What the game asks: a module on (inputs, coalitions)."""
-        return self._require_fitted().masked.surrogate
+        return self.fitted_.masked_model.surrogate
 
     @property
-    def fitted_network(self) -> nn.Module:
+    def network_(self) -> nn.Module:
         """What explains: a module from inputs to (batch, players, channels)."""
-        return self._require_fitted().network
+        return self.fitted_.network
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -636,17 +636,19 @@ class FeatureExplainer:
         return {
             "fwshapley": __version__,
             "torch": torch.__version__,
-            "output": self.output if self._fitted is None else self._fitted.masked.output,
+            "output": self.output if self._fitted is None else self._fitted.masked_model.output,
             "objective": type(self.objective).__name__.lower(),
             "seed": self.seed,
             "training": {
                 name: {"steps": each.steps, "seconds": round(each.seconds, 2), "stopped": each.stopped}
-                for name, each in self.histories.items()
+                for name, each in self.histories_.items()
             },
-            "fidelity": None if self.fidelity is None else asdict(self.fidelity),
+            "fidelity": None if self.fidelity_ is None else asdict(self.fidelity_),
         }
 
-    def _require_fitted(self) -> Fitted:
+    @property
+    def fitted_(self) -> Fitted:
+        """What the last fit left behind."""
         if self._fitted is None:
             raise RuntimeError("this explainer is not fitted yet: call fit(x_train) first, or load one that is")
         return self._fitted
@@ -656,7 +658,7 @@ class FeatureExplainer:
             raise RuntimeError("only the model knows what it predicts: pass model=... to load, or name the outputs")
         return fitted.model
 
-    def _choose_players(self, x: Tensor, form: Form | None) -> Players:
+    def _choose_players(self, x: Tensor, form: TableSchema | None) -> Players:
         """Return the players given, or the columns of a table."""
         players = self.players
         if players is None:
@@ -665,7 +667,7 @@ class FeatureExplainer:
                 raise ValueError(f"inputs of shape {shape} are no table: say who plays, e.g. players=grid(...)")
             players = columns(x.shape[1], None if form is None else form.names)
         players.check(x)
-        if form is not None and form.frame:
+        if form is not None and form.is_frame:
             players = players.for_table(form.names)
         return players
 

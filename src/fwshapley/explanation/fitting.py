@@ -41,7 +41,7 @@ from fwshapley.networks.unet import UNet
 from fwshapley.objectives import Objective, Sample
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
-from fwshapley.tables.encoding import Form
+from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.training.budget import Batch, Budget, History, Recipe, Shard
 from fwshapley.training.loop import own_randomness, train
 
@@ -81,7 +81,7 @@ class Plan:
         """Refuse a folder that checkpoints cannot be written to, or to overwrite those of an earlier run."""
         paths = [path for path in map(self.checkpoint, PARTS) if path is not None]
         for path in paths:
-            check_checkpoint(path, "checkpoints=...")
+            check_checkpoint(path, "checkpoint=...")
         if not self.resume and any(path.exists() for path in paths):
             raise ValueError(
                 f"{self.checkpoints} holds the checkpoints of an earlier run: go on with resume=True, or name another "
@@ -108,23 +108,23 @@ class Fitted:
 
     Attributes:
         players: what is credited.
-        masked: the game that is explained.
+        masked_model: the game that is explained.
         network: from inputs to (batch, players, channels).
         objective: how its output is read.
-        base: what nobody is worth.
+        base_values: what nobody is worth.
         output_names: one per output.
         model: a copy of what is explained, which says what it predicts; None if it was not at hand.
-        form: of the table that is explained; None for images.
+        encoding: of the table that is explained; None for images.
     """
 
     players: Players
-    masked: MaskedModel
+    masked_model: MaskedModel
     network: nn.Module
     objective: Objective
-    base: Float[Tensor, " outputs"]
+    base_values: Float[Tensor, " outputs"]
     output_names: tuple[str, ...]
     model: nn.Module | None
-    form: Form | None
+    encoding: TableSchema | None
 
     def values(
         self, x: Float[Tensor, "batch ..."], mixtures: Float[Tensor, "weights maps"]
@@ -149,7 +149,8 @@ class FittedExplainer(Protocol):
         """Explain inputs."""
         ...
 
-    def _require_fitted(self) -> Fitted: ...
+    @property
+    def fitted_(self) -> Fitted: ...
 
 
 def needs_training(surrogate: nn.Module | Literal["auto"] | None) -> bool:
@@ -165,7 +166,7 @@ def prepare_surrogate(
     *,
     output: Output,
     removal: Literal["auto", "zero", "mean"] | Tensor,
-    form: Form | None,
+    form: TableSchema | None,
     device: torch.device,
     seed: int,
 ) -> nn.Module:
@@ -205,7 +206,7 @@ def _fresh_table_surrogate(
     *,
     output: Output,
     removal: Literal["auto", "zero", "mean"] | Tensor,
-    form: Form | None,
+    form: TableSchema | None,
 ) -> TableSurrogate:
     """Return a perceptron that is told what is hidden."""
     if not isinstance(removal, str) or removal != "auto":
@@ -226,7 +227,7 @@ def _filling_surrogate(
     *,
     output: Output,
     removal: Literal["auto", "zero", "mean"] | Tensor,
-    form: Form | None,
+    form: TableSchema | None,
 ) -> Surrogate:
     """Return a network on filled inputs: the model or its copy, one that was given, or a fresh one for a black box."""
     if isinstance(removal, str) and form is not None and any(form.kinds.categories):
@@ -385,7 +386,7 @@ def make_network(
     channels: int,
     *,
     seed: int,
-    form: Form | None = None,
+    form: TableSchema | None = None,
 ) -> nn.Module:
     """Return an untrained network on the device of the example: (batch, ...) to (batch, players, channels)."""
     with own_randomness(example.device):
@@ -419,12 +420,12 @@ class Single(nn.Module):
         return x.float()
 
 
-def dtype_of(form: Form | None) -> torch.dtype:
+def dtype_of(form: TableSchema | None) -> torch.dtype:
     """Precision of inputs: double for the tables of black boxes."""
     return torch.float32 if form is None else form.dtype
 
 
-def kinds_of(form: Form | None) -> ColumnKinds:
+def kinds_of(form: TableSchema | None) -> ColumnKinds:
     """What the columns of a table hold; numbers, if nothing is known of it."""
     return ColumnKinds() if form is None else form.kinds
 

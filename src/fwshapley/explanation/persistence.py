@@ -26,7 +26,7 @@ from fwshapley.games.masked_model import KINDS, MaskedModel
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.objectives import objective_from_facts
 from fwshapley.players import Players
-from fwshapley.tables.encoding import Form
+from fwshapley.tables.network_encoding import TableSchema
 
 FILE = "explainer.safetensors"
 OWN, READY, TABLE, TENSOR = "own", "ready", "table", "tensor"
@@ -50,8 +50,8 @@ class Loaded(NamedTuple):
 
 def save_fitted(folder: Path, fitted: Fitted, arguments: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
     """Write what a fit left behind, with the arguments of the explainer and facts about it."""
-    modules = {"surrogate": fitted.masked.surrogate, "network": fitted.network, "model": fitted.model}
-    tensors = {"players": fitted.players.assignment, "base": fitted.base} | _removal_tensor(arguments, fitted.form)
+    modules = {"surrogate": fitted.masked_model.surrogate, "network": fitted.network, "model": fitted.model}
+    tensors = {"players": fitted.players.assignment, "base": fitted.base_values} | _removal_tensor(arguments, fitted.encoding)
     for part, module in modules.items():
         if module is not None:
             tensors |= {f"{part}.{name}": tensor for name, tensor in module.state_dict().items()}
@@ -59,12 +59,12 @@ def save_fitted(folder: Path, fitted: Fitted, arguments: Mapping[str, Any], fact
         "arguments": _argument_facts(arguments),
         "players": fitted.players.facts(),
         "objective": fitted.objective.facts(),
-        "surrogate": _surrogate_facts(fitted.masked.surrogate),
-        "output": fitted.masked.output,
+        "surrogate": _surrogate_facts(fitted.masked_model.surrogate),
+        "output": fitted.masked_model.output,
         "output_names": fitted.output_names,
         "has_model": fitted.model is not None,
         "black_box": isinstance(fitted.model, BlackBox),
-        "form": None if fitted.form is None else fitted.form.facts(),
+        "form": None if fitted.encoding is None else fitted.encoding.facts(),
     }
     save_bundle(folder / FILE, KIND, {**facts, **inside}, tensors)
 
@@ -86,7 +86,7 @@ def load_fitted(
         for part in ("surrogate", "network", "model")
     }
     objective = objective_from_facts(facts["objective"])
-    form = None if facts["form"] is None else Form.from_facts(facts["form"])
+    form = None if facts["form"] is None else TableSchema.from_facts(facts["form"])
     explained = _restore_model(model, facts, parts["model"], form, path)
     inside = surrogate or (explained if isinstance(explained, BlackBox) else model)
     made = _make_surrogate(facts["surrogate"], parts["surrogate"], players, model=inside, form=form, path=path)
@@ -132,7 +132,7 @@ def _argument_facts(arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _removal_tensor(arguments: Mapping[str, Any], form: Form | None) -> dict[str, Tensor]:
+def _removal_tensor(arguments: Mapping[str, Any], form: TableSchema | None) -> dict[str, Tensor]:
     """Return what hidden features become, where that is no rule; a table is encoded."""
     removal = arguments["removal"]
     if isinstance(removal, str):
@@ -144,7 +144,7 @@ def _restore_arguments(
     fitted: Fitted, facts: Mapping[str, Any], removal: Tensor | None, surrogate: nn.Module | None
 ) -> dict[str, Any]:
     """Return the arguments of an explainer, but for its network, that `_argument_facts` are of."""
-    made, kind = fitted.masked.surrogate, facts["surrogate"]
+    made, kind = fitted.masked_model.surrogate, facts["surrogate"]
     if kind == READY:
         given: nn.Module | str | None = made
     elif kind == OWN:
@@ -152,8 +152,8 @@ def _restore_arguments(
     else:
         given = kind
     filled: Any = facts["removal"] if removal is None else removal
-    if facts["removal"] == TABLE and removal is not None and fitted.form is not None:
-        filled = fitted.form.decode(removal)
+    if facts["removal"] == TABLE and removal is not None and fitted.encoding is not None:
+        filled = fitted.encoding.decode(removal)
     return {
         "players": fitted.players if facts["players"] else None,
         "surrogate": given,
@@ -169,7 +169,7 @@ def _restore_model(
     model: Any,  # noqa: ANN401 - as `FeatureExplainer` takes it
     facts: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
-    form: Form | None,
+    form: TableSchema | None,
     path: Path,
 ) -> nn.Module | None:
     """Return the model that was explained, if it is given: a module with the tensors saved, a function as it is."""
@@ -199,7 +199,7 @@ def _make_surrogate(
     players: Players,
     *,
     model: Any,  # noqa: ANN401 - as `FeatureExplainer` takes it
-    form: Form | None,
+    form: TableSchema | None,
     path: Path,
 ) -> nn.Module:
     if facts["model"] is None:

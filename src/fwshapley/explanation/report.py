@@ -182,7 +182,7 @@ def write_report(
     calls, seed = None if calls is None else check_whole("calls", calls), check_seed(seed)
     wanted_weights = WEIGHTS if weights is None and not isinstance(explainer.objective, Kernel) else weights
     several = choose_weightings(explainer.objective, wanted_weights)
-    output, shown = explainer.masked.output, check_whole("shown", shown)
+    output, shown = explainer.masked_model_.output, check_whole("shown", shown)
     if Path(path).is_dir():
         raise IsADirectoryError(f"path={str(path)!r} is a folder: give the path of an .html file")
     check_writable(Path(path).parent, "path")
@@ -239,7 +239,7 @@ def sample_halves(
 ) -> Float[Tensor, "2 weights inputs players outputs"]:
     """Values of the same outputs by two independent runs of least squares."""
     calls = calls or choose_calls(explained.players.n_players)
-    masked, outputs = explainer.masked, explained.outputs
+    masked, outputs = explainer.masked_model_, explained.outputs
     game = ManyPredictionsGame(masked, explained.inputs.to(masked.device), outputs)
     runs = [
         least_squares_values(game, each, n_calls=calls, seed=number, batch_size=BATCH, progress=progress).values
@@ -368,7 +368,7 @@ def measure_reproduced(explainer: FeatureExplainer, x: Array) -> float | None:
     As it was measured on inputs held out in training. The inputs to report on, if there are many, may lower it; they
     are all that is known where the surrogate was not trained here.
     """
-    fidelity = explainer.fidelity
+    fidelity = explainer.fidelity_
     held_out = None if fidelity is None else fidelity.agreement if fidelity.explained is None else fidelity.explained
     said = explainer.predictions(x)
     if said.model is None or (held_out is not None and len(said.surrogate) < ENOUGH_INPUTS):
@@ -498,7 +498,7 @@ def verdict(skill: Skill | None, *, reproduced: float | None, error: float) -> s
 
 def _add_training(page: Report, explainer: FeatureExplainer) -> None:
     page.section("Surrogate and training")
-    fidelity = explainer.fidelity
+    fidelity = explainer.fidelity_
     if fidelity is None:
         page.text("The surrogate was not trained here, so that how well it stands in for the model is not known.")
     else:
@@ -512,7 +512,7 @@ def _add_training(page: Report, explainer: FeatureExplainer) -> None:
             "How far the surrogate is from the model's prediction for the whole input, by the share of players shown. "
             "What is hidden cannot be known, so the left end is not an error.",
         )
-    trained = {name: each.validation for name, each in explainer.histories.items() if each.validation}
+    trained = {name: each.validation for name, each in explainer.histories_.items() if each.validation}
     if trained:
         page.figure(plots.plot_training(trained), "Loss on held-out inputs during training.")
 

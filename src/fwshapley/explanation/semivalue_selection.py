@@ -143,11 +143,11 @@ def choose_weights(
 
 def evaluator_of(explainer: FeatureExplainer) -> Evaluator:
     """Return what the surrogate says of coalitions: probabilities, also where the game is in log odds, or values."""
-    masked = explainer.masked
+    masked = explainer.masked_model_
 
     def evaluate(x: Float[Tensor, "batch ..."], shown: Bool[Tensor, "batch players"]) -> Float[Tensor, "batch classes"]:
         worth = masked(x, shown[:, None])[:, 0]
-        return worth.sigmoid() if masked.output in ("logit", "label logit") else worth
+        return worth.sigmoid() if masked.output in ("logit", "label_logit") else worth
 
     return evaluate
 
@@ -158,7 +158,7 @@ def _check(explainer: FeatureExplainer, candidates: Sequence[Semivalue]) -> list
     if isinstance(explainer.objective, Kernel):
         only, advice = explainer.objective.weights, "train one with objective='multilinear'"
         raise ValueError(f"this explainer knows {only} alone, so there is no choice: {advice}")  # noqa: TRY004 - no type
-    output = explainer.masked.output
+    output = explainer.masked_model_.output
     if KINDS[output] != "classes":
         raise ValueError(
             f"weights are chosen by which class an input keeps, and output={output!r} has no classes; "

@@ -108,7 +108,7 @@ def train(
         description: for the progress bar and for messages.
         progress: whether to show a bar.
     """
-    check_checkpoint(checkpoint, "checkpoints=...")
+    check_checkpoint(checkpoint, "checkpoint=...")
     run = _Run(
         module,
         loss,

@@ -114,7 +114,7 @@ def _sum_over_players(values: Float[Tensor, "batch ..."], players: Players) -> F
 
 
 def _hidden_as(request: Request) -> Float[Tensor, "starts ..."]:
-    surrogate = request.fitted.masked.surrogate
+    surrogate = request.fitted.masked_model.surrogate
     if isinstance(surrogate, Surrogate):
         return surrogate.fill
     assert isinstance(surrogate, TableSurrogate)  # noqa: S101 - the only other kind

@@ -102,7 +102,7 @@ class Baseline:
         if unknown:
             known = f"it takes {', '.join(self.method.options)}" if self.method.options else "it takes none"
             raise TypeError(f"{name} has no option {unknown[0]!r}; {known}")
-        self._fitted = explainer._require_fitted()  # noqa: SLF001 - the explainer's own error is the best one
+        self._fitted = explainer.fitted_
         self._check_needs()
 
     def __repr__(self) -> str:

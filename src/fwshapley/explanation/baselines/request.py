@@ -15,7 +15,7 @@ from fwshapley._internal.progress import ProgressBar
 from fwshapley.explanation.explainer import FeatureExplainer
 from fwshapley.explanation.fitting import Fitted
 from fwshapley.explanation.surrogate import as_columns
-from fwshapley.games.masked_model import WORTH, PredictionGame
+from fwshapley.games.masked_model import LINKS, PredictionGame
 from fwshapley.players import Players
 from fwshapley.semivalues import SEMIVALUES, Semivalue
 
@@ -75,7 +75,7 @@ class Request:
 
     def worth(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch outputs"]:
         """What the model says of whole inputs, on the scale of the game; it can be differentiated."""
-        return WORTH[self.fitted.masked.output](as_columns(self.model(x)).float())
+        return LINKS[self.fitted.masked_model.output](as_columns(self.model(x)).float())
 
     def by_batch(self, attribute: Attribute) -> Float[Tensor, "1 batch players outputs"]:
         """Ask a method about batches of inputs, for one output of each at a time."""
@@ -91,7 +91,7 @@ class Request:
         """Ask a method about the game of one input after another, each with a seed of its own."""
         rows = []
         for row, own in enumerate(self.seeds(seed)):
-            game = PredictionGame(self.fitted.masked, self.x[row : row + 1].to(self.explainer.device))
+            game = PredictionGame(self.fitted.masked_model, self.x[row : row + 1].to(self.explainer.device))
             found = [estimate(game, weights, self.outputs[row], own) for weights in self.weights]
             rows.append(torch.stack(found).float().to(self.explainer.device))  # captum may leave the device
             self.bar.advance(1)

@@ -35,7 +35,7 @@ def class_mean(request: Request, *, examples: Array) -> Float[Tensor, "weights b
 
 def random(request: Request, *, seed: int = 0) -> Float[Tensor, "1 batch players outputs"]:
     """Independent normal numbers."""
-    shape = (request.players.n_players, len(request.fitted.base))
+    shape = (request.players.n_players, len(request.fitted.base_values))
     drawn = [torch.randn(shape, generator=torch.Generator().manual_seed(own)) for own in request.seeds(seed)]
     chosen = [each[:, numbers.cpu()] for each, numbers in zip(drawn, request.outputs, strict=True)]
     request.bar.advance(len(request.x))
@@ -46,7 +46,7 @@ def _sum_by_class(
     request: Request, examples: Array
 ) -> tuple[Float[Tensor, "weights classes players outputs"], Int[Tensor, " classes"]]:
     """Sum of the learned explanations of the examples of each class, and their number, a chunk at a time."""
-    outputs = len(request.fitted.base)
+    outputs = len(request.fitted.base_values)
     shape = (len(request.weights), outputs, request.players.n_players, outputs)
     sums = torch.zeros(shape, device=request.explainer.device)
     counts = torch.zeros(outputs, dtype=torch.int64, device=sums.device)
@@ -61,4 +61,4 @@ def _sum_by_class(
 
 
 def _predict(request: Request, x: Float[Tensor, "batch ..."]) -> Int[Tensor, " batch"]:
-    return predict(request.model, x, request.fitted.masked.output).argmax(1).to(request.explainer.device)
+    return predict(request.model, x, request.fitted.masked_model.output).argmax(1).to(request.explainer.device)

@@ -102,7 +102,7 @@ class Slopes(NamedTuple):
 
 def network_slopes(fitted: Fitted, x: Float[Tensor, "1 ..."]) -> Slopes:
     """Slopes of one input, by a pass of the network; those of the kernel objective are the same for every t."""
-    n = fitted.masked.n_players
+    n = fitted.masked_model.n_players
     stride = math.ceil(GRID / n)
     with torch.no_grad():
         if isinstance(fitted.objective, Kernel):
@@ -116,10 +116,10 @@ def network_slopes(fitted: Fitted, x: Float[Tensor, "1 ..."]) -> Slopes:
 
 def _jacobian(worth: Float64[Tensor, "grid outputs"], output: Output) -> Float64[Tensor, "grid outputs outputs"]:
     """Derivative of the worth by the raw outputs, at given worths."""
-    if output in {"raw", "label logit"}:
+    if output in {"raw", "label_logit"}:
         return torch.eye(worth.shape[1], device=worth.device, dtype=worth.dtype).expand(len(worth), -1, -1)
     p = (worth.sigmoid() if output == "logit" else worth).clamp(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-    if output == "label probability":
+    if output == "label_probability":
         return torch.diag_embed(p * (1 - p))
     p = p / p.sum(1, keepdim=True)
     softmax = torch.diag_embed(p) - p[:, :, None] * p[:, None]

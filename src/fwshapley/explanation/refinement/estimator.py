@@ -31,7 +31,7 @@ from fwshapley.explanation.options import choose_weightings
 from fwshapley.explanation.refinement.control_variate import FirstOrder, Slopes, network_slopes
 from fwshapley.explanation.refinement.regression import Link, Regression
 from fwshapley.explanation.refinement.sums import Coalitions, Sums, best_sizes
-from fwshapley.games.masked_model import KINDS, WORTH, MaskedModel, PredictionGame
+from fwshapley.games.masked_model import KINDS, LINKS, MaskedModel, PredictionGame
 from fwshapley.objectives import Multilinear, Objective
 from fwshapley.semivalues import Cardinality, Semivalue, join_laws, proper_sizes
 
@@ -54,7 +54,7 @@ def refine(
     explainer: FittedExplainer,
     x: Array,
     *,
-    calls: int = 256,
+    n_calls: int = 256,
     weights: Semivalue | Sequence[Semivalue] | None = None,
     outputs: Outputs = "all",
     seed: int | torch.Generator = 0,
@@ -65,7 +65,7 @@ def refine(
     Args:
         explainer: one that is fitted.
         x: a batch of inputs.
-        calls: evaluations of the surrogate per input, those of nobody and everyone included (an explainer of one
+        n_calls: evaluations of the surrogate per input, those of nobody and everyone included (an explainer of one
             weighting takes one more), at least 34; they serve all outputs and weightings. Where they allow all
             coalitions, values are exact. Beyond 1,024, time grows in proportion to them, below it faster.
         weights: a semivalue or a list of them, learned or not; by default Shapley, or the one that was learned.
@@ -77,20 +77,20 @@ def refine(
         values with standard errors, in `stderr`.
 
     Example:
-        >>> refined = refine(explainer, x_test[:4], calls=256)
+        >>> refined = refine(explainer, x_test[:4], n_calls=256)
         >>> refined.values, refined.stderr
     """
-    fitted = explainer._require_fitted()  # noqa: SLF001 - part of the explainer, in a file of its own
-    calls = _check_calls(calls, fitted.masked.n_players)
+    fitted = explainer.fitted_
+    calls = _check_calls(n_calls, fitted.masked_model.n_players)
     several = choose_weightings(fitted.objective, weights)
     one = weights is None or isinstance(weights, Semivalue)
     shown = explainer.explain(x, outputs=outputs)
-    laws = torch.from_numpy(join_laws(several, fitted.masked.n_players)).to(fitted.masked.device)
-    generator = make_generator(seed, fitted.masked.device)
+    laws = torch.from_numpy(join_laws(several, fitted.masked_model.n_players)).to(fitted.masked_model.device)
+    generator = make_generator(seed, fitted.masked_model.device)
     found = []
     with ProgressBar("refining", len(shown), enabled=progress) as bar:
         for each, numbers in zip(shown.inputs, shown.outputs, strict=True):
-            estimate = _refine_input(fitted, each[None].to(fitted.masked.device), laws, calls, generator)
+            estimate = _refine_input(fitted, each[None].to(fitted.masked_model.device), laws, calls, generator)
             found.append(torch.stack(estimate)[..., numbers])
             bar.advance(1)
     values, stderr = torch.stack(found, 2).float()
@@ -106,10 +106,10 @@ def refine(
 
 def _check_calls(calls: int, n: int) -> int:
     """Return a number of calls that is enough, or say what they are needed for."""
-    calls, fewest = check_whole("calls", calls), min(FEWEST_CALLS, 2**n)
+    calls, fewest = check_whole("n_calls", calls), min(FEWEST_CALLS, 2**n)
     if calls < fewest:
         why = "all coalitions" if fewest < FEWEST_CALLS else f"nobody, everyone and 4 in each of {FOLDS} parts"
-        raise ValueError(f"calls must be at least {fewest} ({why}), got {calls}")
+        raise ValueError(f"n_calls must be at least {fewest} ({why}), got {calls}")
     return calls
 
 
@@ -243,17 +243,17 @@ def _refine_input(
     calls: int,
     generator: torch.Generator,
 ) -> tuple[Values, Values]:
-    if 2**fitted.masked.n_players <= calls:
+    if 2**fitted.masked_model.n_players <= calls:
         every = [Cardinality(law) for law in laws]
-        values = exact_values(PredictionGame(fitted.masked, x), every, progress=False)
+        values = exact_values(PredictionGame(fitted.masked_model, x), every, progress=False)
         return values, torch.zeros_like(values)
-    game = know_game(fitted.masked, x, network_slopes(fitted, x))
+    game = know_game(fitted.masked_model, x, network_slopes(fitted, x))
     return refine_game(game, laws, choose_sizes(fitted.objective, laws), calls=calls, generator=generator)
 
 
 def know_game(masked: MaskedModel, x: Float[Tensor, "1 ..."], slopes: Slopes) -> Game:
     """Return the game of an input and what slopes say of it, for two calls."""
-    link, asked = WORTH[masked.output], replace(masked, output="raw")
+    link, asked = LINKS[masked.output], replace(masked, output="raw")
 
     def raw(coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
         out = asked(x, coalitions[None])[0].double()
