@@ -41,9 +41,8 @@ from benchmarks.harness.record import record
 from benchmarks.harness.statistics import summarize
 from fwshapley.explanation.error_model import calibrate
 from fwshapley.explanation.refinement import refine
-from fwshapley.explanation.refinement.control_variate import GRID, Slopes
-from fwshapley.explanation.refinement.estimator import know_game, refine_game
-from fwshapley.explanation.refinement.sums import best_sizes
+from fwshapley.explanation.refinement.control_variate import MIN_GRID, Slopes
+from fwshapley.explanation.refinement.estimator import best_sizes, predict_game, refine_game
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.semivalues import join_laws
 
@@ -196,14 +195,14 @@ def reference(explainer: fw.FeatureExplainer, x: Tensor, calls: int) -> Tensor:
 def from_scratch(explainer: fw.FeatureExplainer, x: Tensor, calls: int, seed: int) -> Tensor:
     """`refine` without the network: zero slopes, and sizes drawn without its level."""
     masked, generator = explainer.game(x[0]).masked, torch.Generator().manual_seed(seed)
-    n, stride = masked.n_players, math.ceil(GRID / masked.n_players)
+    n, stride = masked.n_players, math.ceil(MIN_GRID / masked.n_players)
     nothing = Slopes(torch.zeros(stride * n + 1, n, masked.full_values(x[:1]).shape[1], dtype=torch.float64), stride)
-    games = [know_game(masked, each, nothing) for each in x.split(1)]
+    games = [predict_game(masked, each, nothing) for each in x.split(1)]
     found = []
     for weights in WEIGHTS:
         laws = torch.from_numpy(join_laws([weights], n))
         sizes = best_sizes(laws, laws.new_ones(n - 1))
-        some = [refine_game(game, laws, sizes, calls=calls, generator=generator)[0] for game in games]
+        some = [refine_game(game, laws, sizes, n_calls=calls, generator=generator)[0] for game in games]
         found.append(torch.cat(some))
     return torch.stack(found)
 

@@ -12,18 +12,19 @@ from torch import Tensor
 import fwshapley as fw
 from brute_force import all_coalitions
 from fwshapley.explanation.refinement import estimator, refine
-from fwshapley.explanation.refinement.control_variate import FirstOrder, Slopes, network_slopes
+from fwshapley.explanation.refinement.control_variate import FirstOrderGame, Slopes, network_slopes
 from fwshapley.explanation.refinement.estimator import (
     ENUMERATION_GAIN,
-    FEWEST_CALLS,
     FOLDS,
-    Game,
+    MIN_CALLS,
+    InputGame,
+    WeightedCoalitions,
+    best_sizes,
     choose_sizes,
-    know_game,
+    predict_game,
     refine_game,
 )
 from fwshapley.explanation.refinement.regression import NUGGET, Regression, _interpolate, _invert, similarity
-from fwshapley.explanation.refinement.sums import Sums, best_sizes
 from fwshapley.games.game import AnyGame
 from fwshapley.games.masked_model import LINKS, Output
 from fwshapley.semivalues import join_laws, log_binomials
@@ -47,15 +48,17 @@ def raw_outputs(coalitions: Tensor) -> Tensor:
     return hidden @ random(12, OUTPUTS, seed=1) + coalitions.double() @ random(PLAYERS, OUTPUTS, seed=2)
 
 
-def game_with(slopes: Slopes, output: Output = "probability", raw: Callable[[Tensor], Tensor] = raw_outputs) -> Game:
+def game_with(
+    slopes: Slopes, output: Output = "probability", raw: Callable[[Tensor], Tensor] = raw_outputs
+) -> InputGame:
     ends = raw(torch.tensor([[False] * PLAYERS, [True] * PLAYERS]))
-    nobody, everyone = LINKS[output](ends)
-    return Game(
+    empty, full = LINKS[output](ends)
+    return InputGame(
         raw,
         LINKS[output],
         ends,
-        control=slopes.first_order(nobody, everyone),
-        slope=slopes.raw_slopes(nobody, everyone, output),
+        control=slopes.first_order(empty, full),
+        slope=slopes.raw_slopes(empty, full, output),
         relevance=slopes.relevance(),
     )
 
@@ -70,7 +73,7 @@ WRONG = Slopes(random(8 * PLAYERS + 1, PLAYERS, OUTPUTS, seed=3), 8)
 
 
 def test_the_semivalues_of_a_first_order_game_are_closed(semivalue_for: Callable[[int], fw.Semivalue]) -> None:
-    game, weights = FirstOrder(random(7, 2), random(7, 6, 2, seed=1)), semivalue_for(6)
+    game, weights = FirstOrderGame(random(7, 2), random(7, 6, 2, seed=1)), semivalue_for(6)
     assert torch.allclose(
         game.values(torch.from_numpy(join_laws([weights], 6))), exact(game.__call__, [weights], 6), atol=1e-10
     )
@@ -116,7 +119,7 @@ def test_sums_over_all_coalitions_are_the_semivalues(semivalue_for: Callable[[in
     worth = random(len(masks), 2)
     laws, s = torch.from_numpy(join_laws([weights], n)), masks.sum(1)
     chance = torch.from_numpy(log_binomials(n)).exp()[s]
-    sums = Sums(masks, laws[:, s - 1] * n / s / chance, -laws[:, s] * n / (n - s) / chance)
+    sums = WeightedCoalitions(masks, laws[:, s - 1] * n / s / chance, -laws[:, s] * n / (n - s) / chance)
     table = torch.cat([torch.zeros(1, 2).double(), worth, torch.zeros(1, 2).double()])
     bits = 2 ** torch.arange(n - 1, -1, -1)
     expected = exact(lambda some: table[(some * bits).sum(1)], [weights], n)
@@ -134,7 +137,7 @@ def test_sums_are_unbiased_and_know_their_variance() -> None:
         return control(coalitions) - ends[0] - share * (ends[1] - ends[0])
 
     sizes, generator = best_sizes(laws, torch.ones(PLAYERS - 1).double()), torch.Generator().manual_seed(0)
-    draws = [Sums.draw(32, laws, sizes, generator) for _ in range(2000)]
+    draws = [WeightedCoalitions.draw(32, laws, sizes, generator) for _ in range(2000)]
     found = torch.stack([each.values(worth(each.coalitions)) for each in draws])
     variance = torch.stack([each.variance(worth(each.coalitions)) for each in draws]).mean(0)
     error = found.mean(0) - exact(worth, WEIGHTS)
@@ -145,7 +148,7 @@ def test_sums_are_unbiased_and_know_their_variance() -> None:
 
 def test_a_variance_is_the_sum_of_squared_differences_of_pairs() -> None:
     laws = torch.from_numpy(join_laws(WEIGHTS, PLAYERS))
-    sums = Sums.draw(10, laws, best_sizes(laws, torch.ones(7).double()), torch.Generator().manual_seed(0))
+    sums = WeightedCoalitions.draw(10, laws, best_sizes(laws, torch.ones(7).double()), torch.Generator().manual_seed(0))
     worth = random(10, 2)
     each = torch.where(sums.coalitions[None], sums.inside[..., None], sums.outside[..., None])[..., None]
     terms = each * worth[None, :, None]
@@ -167,24 +170,24 @@ def test_similarity_is_a_product_over_players() -> None:
     assert float(torch.linalg.eigvalsh(wanted).min()) > 0
 
 
-KNOWN = all_coalitions(PLAYERS)[[0, *range(3, 256, 5)]]  # every player is in some
-FOLD_OF = torch.tensor([-1, *(number % FOLDS for number in range(1, len(KNOWN)))])
+FITTED = all_coalitions(PLAYERS)[[0, *range(3, 256, 5)]]  # every player is in some
+FOLD_OF = torch.tensor([-1, *(number % FOLDS for number in range(1, len(FITTED)))])
 
 
 def fit(raw: Tensor, slope: Tensor) -> Regression:
     return Regression.fit(
-        KNOWN,
+        FITTED,
         raw,
         [FOLD_OF.ne(fold).nonzero().flatten() for fold in range(FOLDS)],
         slope=slope,
         relevance=torch.ones(PLAYERS).double(),
         link=LINKS["probability"],
-        matter=torch.ones(len(KNOWN)).double(),
+        importance=torch.ones(len(FITTED)).double(),
     )
 
 
 def test_a_fold_never_sees_its_own_coalitions() -> None:
-    raw, slope, elsewhere = raw_outputs(KNOWN), random(PLAYERS, OUTPUTS), all_coalitions(PLAYERS)[1::4]
+    raw, slope, elsewhere = raw_outputs(FITTED), random(PLAYERS, OUTPUTS), all_coalitions(PLAYERS)[1::4]
     before, after = fit(raw, slope), fit(torch.where(FOLD_OF[:, None] == 3, 100.0, raw), slope)
     for of_folds in ("weights", "slopes", "decays"):
         assert torch.equal(getattr(before, of_folds)[3], getattr(after, of_folds)[3])
@@ -194,30 +197,34 @@ def test_a_fold_never_sees_its_own_coalitions() -> None:
 
 
 def test_a_fold_is_fitted_as_if_it_were_alone() -> None:
-    raw, slope = raw_outputs(KNOWN), random(PLAYERS, OUTPUTS)
+    raw, slope = raw_outputs(FITTED), random(PLAYERS, OUTPUTS)
     found = fit(raw, slope)
     for fold in range(FOLDS):
         seen = FOLD_OF.ne(fold)
         decay = found.decays[fold]
-        gram = similarity(KNOWN[seen], KNOWN[seen], decay) + NUGGET * torch.eye(int(seen.sum()))
-        left = raw[seen] - raw[0] - KNOWN[seen].double() @ found.slopes[fold]
+        gram = similarity(FITTED[seen], FITTED[seen], decay) + NUGGET * torch.eye(int(seen.sum()))
+        left = raw[seen] - raw[0] - FITTED[seen].double() @ found.slopes[fold]
         assert torch.allclose(found.weights[fold][seen], torch.linalg.solve(gram, left), rtol=1e-6, atol=1e-6)
 
 
 def test_the_error_of_one_left_out_is_that_of_a_fit_without_it() -> None:
-    precision, rise, seen = _invert(similarity(KNOWN, KNOWN, torch.full((PLAYERS,), 0.1).double())), KNOWN.double(), 9
+    precision, rise, seen = (
+        _invert(similarity(FITTED, FITTED, torch.full((PLAYERS,), 0.1).double())),
+        FITTED.double(),
+        9,
+    )
     rest, line = torch.arange(seen), torch.zeros_like(rise)
-    (_, (_, left_out)), *_ = _interpolate(precision, torch.arange(seen + 1), rise, line, [0.0])
-    (_, (weight, _)), *_ = _interpolate(precision, rest, rise, line, [0.0])
-    answer = similarity(KNOWN[seen][None], KNOWN[rest], torch.full((PLAYERS,), 0.1).double()) @ weight
+    (_, _, left_out), *_ = _interpolate(precision, torch.arange(seen + 1), rise, line, [0.0])
+    (_, weight, _), *_ = _interpolate(precision, rest, rise, line, [0.0])
+    answer = similarity(FITTED[seen][None], FITTED[rest], torch.full((PLAYERS,), 0.1).double()) @ weight
     assert torch.allclose(left_out[seen], rise[seen] - answer[0], atol=1e-6)
 
 
 def test_a_regression_finds_lines_and_predicts_what_it_has_not_seen() -> None:
     masks, slope = all_coalitions(PLAYERS), random(PLAYERS, OUTPUTS)
-    line = fit(2 + 3 * KNOWN.double() @ slope, slope)
+    line = fit(2 + 3 * FITTED.double() @ slope, slope)
     assert torch.allclose(line(masks), 2 + 3 * masks.double() @ slope, atol=1e-8)
-    missed = fit(raw_outputs(KNOWN), slope)(masks) - raw_outputs(masks)
+    missed = fit(raw_outputs(FITTED), slope)(masks) - raw_outputs(masks)
     assert float(missed.square().mean()) < 0.1 * float(raw_outputs(masks).var(0).mean())
 
 
@@ -230,7 +237,7 @@ def test_values_are_unbiased_and_standard_errors_honest_however_wrong_the_networ
     truth = exact(lambda some: game.link(game.raw(some)), WEIGHTS)
     sizes, seeds = best_sizes(laws, torch.ones(PLAYERS - 1).double()), 100
     generators = (torch.Generator().manual_seed(seed) for seed in range(seeds))
-    found = [refine_game(game, laws, sizes, calls=66, generator=each) for each in generators]
+    found = [refine_game(game, laws, sizes, n_calls=66, generator=each) for each in generators]
     values, stderr = (torch.stack(each) for each in zip(*found, strict=True))
     assert bool(((values.mean(0) - truth).abs() < 4 * values.std(0) / seeds**0.5).all())
     covered = ((values - truth).abs() < 2 * stderr).double().mean()
@@ -245,9 +252,9 @@ def test_standard_errors_cover_from_the_fewest_calls_on(output: Output) -> None:
     truth = exact(lambda some: game.link(game.raw(some)), WEIGHTS)
     sizes = best_sizes(laws, torch.ones(PLAYERS - 1).double())
     covered = []
-    for calls, seed in itertools.product((FEWEST_CALLS, 2 * FEWEST_CALLS), range(40)):
+    for n_calls, seed in itertools.product((MIN_CALLS, 2 * MIN_CALLS), range(40)):
         generator = torch.Generator().manual_seed(seed)
-        values, stderr = refine_game(game, laws, sizes, calls=calls, generator=generator)
+        values, stderr = refine_game(game, laws, sizes, n_calls=n_calls, generator=generator)
         covered.append((values - truth).abs() < 2 * stderr)
     assert 0.93 <= float(torch.stack(covered).double().mean()) <= 0.97
 
@@ -259,7 +266,7 @@ def test_a_right_network_makes_values_more_precise_than_a_wrong_one(monkeypatch:
     laws = torch.from_numpy(join_laws([fw.Shapley()], PLAYERS))
     sizes = best_sizes(laws, torch.ones(PLAYERS - 1).double())
     right, wrong = (
-        refine_game(game_with(slopes), laws, sizes, calls=66, generator=torch.Generator().manual_seed(0))[1].mean()
+        refine_game(game_with(slopes), laws, sizes, n_calls=66, generator=torch.Generator().manual_seed(0))[1].mean()
         for slopes in (Slopes(truth, 8), WRONG)
     )
     assert float(right) < 0.8 * float(wrong)
@@ -353,17 +360,15 @@ def test_slopes_of_one_weighting_are_its_values(of_one_weighting: fw.FeatureExpl
 def test_every_kind_of_output_is_refined(explainer: fw.FeatureExplainer, output: Output) -> None:
     fitted = explainer.fitted_
     masked, x = replace(fitted.masked_model, output=output), rows(1, 10)
-    game, laws = know_game(masked, x, network_slopes(fitted, x)), torch.from_numpy(join_laws(WEIGHTS, 10))
+    game, laws = predict_game(masked, x, network_slopes(fitted, x)), torch.from_numpy(join_laws(WEIGHTS, 10))
     sizes = choose_sizes(fitted.objective, laws)
-    values, stderr = refine_game(game, laws, sizes, calls=128, generator=torch.Generator().manual_seed(0))
+    values, stderr = refine_game(game, laws, sizes, n_calls=128, generator=torch.Generator().manual_seed(0))
     truth = exact(lambda some: masked(x, some[None])[0], WEIGHTS, 10)
     assert float(((values - truth) / (stderr + 1e-6)).square().mean()) < 3
 
 
 def test_too_few_calls_are_refused(explainer: fw.FeatureExplainer) -> None:
-    with pytest.raises(
-        ValueError, match=f"at least {FEWEST_CALLS} .nobody, everyone and 4 in each of 8 parts., got 10"
-    ):
+    with pytest.raises(ValueError, match=f"n_calls must be at least {MIN_CALLS} .*got 10"):
         refine(explainer, rows(1, 10), n_calls=10)
 
 
@@ -382,8 +387,10 @@ def test_weights_are_checked_as_explain_checks_them(
 
 
 def test_more_calls_than_a_regression_knows(explainer: fw.FeatureExplainer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "MOST_KNOWN", 60)
+    monkeypatch.setattr(estimator, "MAX_FITTED", 60)
     x = rows(1, 10, seed=1)
     found = refine(explainer, x, n_calls=400, progress=False)
     check_agreement(found, fw.exact_values(explainer.game(x[0]), fw.Shapley(), progress=False))
-    assert str(found).startswith("raw Shapley of 10 players for 1 input, refined by 400 calls each: standard error 0.0")
+    assert str(found).startswith(
+        "raw Shapley values of 10 players for 1 input, refined with 400 calls per input: standard error 0.0"
+    )

@@ -27,7 +27,7 @@ from fwshapley.objectives import (
     shift_to_total,
 )
 from fwshapley.semivalues import Kernel as KernelKind
-from fwshapley.training.budget import Shard
+from fwshapley.training.batches import Shard
 
 N, OUTPUTS = 6, 2
 GAME = Random(N, OUTPUTS)
@@ -121,7 +121,7 @@ def test_a_multilinear_sample_is_bernoulli_at_each_inputs_t() -> None:
     share = sample.coalitions.double().mean((1, 2))
     deviation = (sample.t * (1 - sample.t) / (64 * N)).sqrt()
     assert bool(((share - sample.t).abs() <= 5 * deviation + 1e-6).all())
-    assert_close(sample.worth, MASKED(sample.x, sample.coalitions))
+    assert_close(sample.values, MASKED(sample.x, sample.coalitions))
 
 
 @pytest.mark.parametrize("evenness", [0.0, 0.5, 1.0])
@@ -346,5 +346,5 @@ def test_a_kernel_explains_its_own_weighting_alone() -> None:
     objective = Kernel(fw.Beta(4, 1), unit=2.0)
     out = torch.rand(3, N, OUTPUTS)
     assert_close(read(objective, out, [fw.Beta(4, 1)]), 2 * out[None])
-    with pytest.raises(ValueError, match=r"trained for Beta\(4, 1\) alone, not for Shapley"):
+    with pytest.raises(ValueError, match=r"weights must be Beta\(4, 1\).*got Shapley"):
         read(objective, out, [fw.Beta(4, 1), fw.Shapley()])

@@ -1,18 +1,22 @@
-"""Losses that turn the worth of sampled coalitions into attributions, with no ground truth.
+"""Training objectives that turn the values of sampled coalitions into attributions, without ground truth.
 
-Both are least squares whose minimizer over psi is the semivalue. In expectation their differences are differences of
-squared error (docs/math.md, eq. 8), so models may be compared by their loss on shared coalitions.
+Both are least squares whose minimizer is the semivalue. Differences of their expected losses are differences of
+squared error (docs/math.md, eq. 8), so networks can be compared by their losses on shared coalitions.
 
-An objective draws coalitions of a batch of inputs, asks what they are worth, and holds a network's output against the
-answers. `Multilinear` learns psi(t) for every t, hence every weighting; `Kernel` learns one weighting up to a shift.
+An objective draws coalitions for a batch of inputs, evaluates the game, and compares a network's output with the
+result. `Multilinear` learns psi(t) for every t, hence every weighting; `Kernel` learns one weighting up to a shift.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from fwshapley.objectives.basis import HatBasis
 from fwshapley.objectives.kernel import Kernel, SumConstraint
-from fwshapley.objectives.losses import centered_loss, kernel_loss, multilinear_loss, shift_to_total
+from fwshapley.objectives.losses import Sample, centered_loss, kernel_loss, multilinear_loss, shift_to_total
 from fwshapley.objectives.multilinear import Multilinear, draw_t
-from fwshapley.objectives.objective import Objective, Sample
-from fwshapley.objectives.saved import objective_from_facts
+from fwshapley.semivalues import Semivalue
 
 __all__ = [
     "HatBasis",
@@ -28,3 +32,13 @@ __all__ = [
     "objective_from_facts",
     "shift_to_total",
 ]
+
+Objective = Multilinear | Kernel
+
+
+def objective_from_facts(facts: Mapping[str, Any]) -> Objective:
+    """Return the objective whose `facts` were saved."""
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
+    if options.pop("name") == "kernel":
+        return Kernel(**options | {"weights": Semivalue.from_json(facts["weights"])})
+    return Multilinear(**options | {"basis": HatBasis(**facts["basis"])})

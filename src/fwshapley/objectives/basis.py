@@ -1,7 +1,7 @@
-"""Functions of t in which an explainer's values are expanded: psi(x, t) = sum_j c_j(x) b_j(t).
+"""The basis in which an explainer expands its values: psi(x, t) = sum_j c_j(x) b_j(t).
 
-A network emits the coefficients c once; a weighting is then the dot product with its moments E[b_j(t)]
-(docs/math.md, eq. 9), so that any number of weightings costs one pass.
+A network computes the coefficients c once. A weighting is then a dot product with its moments E[b_j(t)]
+(docs/math.md, eq. 9), so any number of weightings costs one pass.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ MOMENT_NODES = 256
 
 @dataclass(frozen=True)
 class HatBasis:
-    """Piecewise linear functions of logit t with knots evenly spaced on [-edge, edge], constant beyond."""
+    """Piecewise linear functions of logit t with `size` knots evenly spaced on [-edge, edge], constant beyond."""
 
     size: int = 12
     edge: float = 5.5
 
     def knots(self, like: Tensor) -> Float[Tensor, " {self.size}"]:
-        """Logit t at which each function peaks, in the type and on the device of another tensor."""
+        """Logit t at which each function peaks, with the dtype and device of another tensor."""
         return torch.linspace(-self.edge, self.edge, self.size, device=like.device, dtype=like.dtype)
 
     def __call__(self, t: Float[Tensor, " *shape"]) -> Float[Tensor, "*shape {self.size}"]:
@@ -41,7 +41,7 @@ class HatBasis:
         return _moments(self, weights).clone()
 
 
-@lru_cache(maxsize=256)  # an explainer asks for the same few at every call
+@lru_cache(maxsize=256)  # explanations mostly repeat the same weightings
 def _moments(basis: HatBasis, weights: Semivalue) -> Tensor:
     t, mass = map(torch.from_numpy, weights.quadrature(MOMENT_NODES))
     return mass @ basis(t)

@@ -1,4 +1,4 @@
-"""Refine a network's values by a few hundred sampled coalitions: unbiased, with standard errors."""
+"""Correct a network's values with a few hundred sampled coalitions: unbiased values with standard errors."""
 
 from fwshapley.explanation.refinement.estimator import refine
 

@@ -1,14 +1,15 @@
-"""What a network says about the worth of every coalition, not of players alone: the controls of `refine`.
+"""A game with known semivalues that the network predicts for an input: the control variate of `refine`.
 
-The network's psi_i(t) is the slope of the game's multilinear extension F on its diagonal. So it also says what
-coalitions are worth: to first order around the diagonal, in units of the game, with a semivalue in closed form
-(`FirstOrder`); and roughly how much each player moves the surrogate's own outputs (`raw_slopes`).
+The network's psi_i(t) is the slope of the game's multilinear extension F on its diagonal. It thus also predicts the
+value of every coalition, to first order around the diagonal: a game with a closed-form semivalue (`FirstOrderGame`).
+And it predicts roughly how much each player changes the surrogate's raw outputs (`raw_slopes`).
 Equations: docs/math.md, section 7.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,31 +19,33 @@ from torch import Tensor
 from fwshapley.explanation.fitting import Fitted
 from fwshapley.games.masked_model import Output
 from fwshapley.objectives import Kernel
-from fwshapley.semivalues import Banzhaf
+from fwshapley.semivalues import Banzhaf, Semivalue
 
-GRID = 64
-"""Places in t, at least: enough for the trapezoid rule."""
-NEAREST_END = 1e-4
+MIN_GRID = 64
+"""Fewest intervals in t, enough for the trapezoid rule."""
+
+MIN_T = 1e-4
 JACOBIANS = 16
-LEAST_PROBABILITY = 1e-3
+MIN_PROBABILITY = 1e-3
 RIDGE = 1e-3
-LEAST_RELEVANCE = 0.2
+MIN_RELEVANCE = 0.2
 
 
-class FirstOrder(NamedTuple):
-    """The game g(S) = level(s) + sum of slope(s) over the members of S, whose semivalues are closed."""
+class FirstOrderGame(NamedTuple):
+    """The game g(S) = level(s) + sum of slope(s) over the members of S, whose semivalues have a closed form."""
 
     level: Float64[Tensor, "sizes outputs"]
     slope: Float64[Tensor, "sizes players outputs"]
 
     def __call__(self, coalitions: Bool[Tensor, "coalitions players"]) -> Float64[Tensor, "coalitions outputs"]:
-        """Worth of each coalition."""
-        sizes, members = coalitions.sum(1), coalitions.double()
-        worth = self.level[sizes]
-        for size in sizes.unique().tolist():  # a slope for every coalition would not fit into memory
+        """Value of each coalition."""
+        sizes = coalitions.sum(1)
+        members = coalitions.double()
+        values = self.level[sizes]
+        for size in sizes.unique().tolist():  # slopes for every coalition at once would not fit into memory
             rows = sizes == size
-            worth[rows] += members[rows] @ self.slope[size]
-        return worth
+            values[rows] += members[rows] @ self.slope[size]
+        return values
 
     def values(self, laws: Float64[Tensor, "weights players"]) -> Float64[Tensor, "weights players outputs"]:
         """Semivalues, given their join laws; docs/math.md, eq. 11.
@@ -63,62 +66,69 @@ class Slopes(NamedTuple):
     psi: Float64[Tensor, "grid players outputs"]
     stride: int
 
-    def diagonal(self, nobody: Tensor, everyone: Tensor) -> Float64[Tensor, "grid outputs"]:
-        """F(t): the integral of the slopes' sum from nobody on, straightened to end at everyone."""
+    def diagonal(self, empty: Tensor, full: Tensor) -> Float64[Tensor, "grid outputs"]:
+        """F(t): the value of the empty coalition plus the integral of the summed slopes, tilted to end at `full`."""
         total = self.psi.sum(1)
         rise = torch.cumulative_trapezoid(total, dx=1 / (len(total) - 1), dim=0)
         rise = torch.cat([torch.zeros_like(total[:1]), rise])
         t = torch.linspace(0, 1, len(total), device=total.device, dtype=total.dtype)[:, None]
-        return nobody + rise + t * (everyone - nobody - rise[-1])
+        return empty + rise + t * (full - empty - rise[-1])
 
-    def first_order(self, nobody: Float64[Tensor, " outputs"], everyone: Float64[Tensor, " outputs"]) -> FirstOrder:
-        """Taylor expansion around the diagonal, exact for nobody and everyone; docs/math.md, eq. 10.
+    def first_order(self, empty: Float64[Tensor, " outputs"], full: Float64[Tensor, " outputs"]) -> FirstOrderGame:
+        """Taylor expansion around the diagonal, exact for the empty coalition and all players; docs/math.md, eq. 10.
 
         g(S) = F(t) + sum_i (1[i in S] - t) psi_i(t),  t = s/n
         """
-        slope, diagonal = self.psi[:: self.stride], self.diagonal(nobody, everyone)[:: self.stride]
+        slope = self.psi[:: self.stride]
+        diagonal = self.diagonal(empty, full)[:: self.stride]
         t = torch.linspace(0, 1, len(slope), device=slope.device, dtype=slope.dtype)[:, None]
-        return FirstOrder(diagonal - t * slope.sum(1), slope)
+        return FirstOrderGame(diagonal - t * slope.sum(1), slope)
 
     def relevance(self) -> Float64[Tensor, " players"]:
-        """How much each player matters, 1 on average and never nothing."""
+        """Size of each player's slopes, 1 on average and never 0."""
         size = self.psi.square().mean((0, 2)).sqrt()
-        return (size / size.mean().clamp(min=torch.finfo(size.dtype).tiny) + LEAST_RELEVANCE) / (1 + LEAST_RELEVANCE)
+        return (size / size.mean().clamp(min=torch.finfo(size.dtype).tiny) + MIN_RELEVANCE) / (1 + MIN_RELEVANCE)
 
     def raw_slopes(
-        self, nobody: Float64[Tensor, " outputs"], everyone: Float64[Tensor, " outputs"], output: Output
+        self, empty: Float64[Tensor, " outputs"], full: Float64[Tensor, " outputs"], output: Output
     ) -> Float64[Tensor, "players outputs"]:
         """Change of the surrogate's raw outputs per player that explains psi best; docs/math.md, eq. 15.
 
-        minimize over b_i: sum over t of |psi_i(t) - J(t) b_i|**2 + ridge |b_i|**2, J the derivative of the worth by the
-        raw outputs where the diagonal is.
+        minimize over b_i: sum over t of |psi_i(t) - J(t) b_i|**2 + ridge |b_i|**2, with J(t) the derivative of values
+        by raw outputs on the diagonal.
         """
         step = math.ceil(len(self.psi) / JACOBIANS)
-        jacobian = _jacobian(self.diagonal(nobody, everyone)[::step], output)
+        jacobian = _jacobian(self.diagonal(empty, full)[::step], output)
         gram = torch.einsum("tab,tac->bc", jacobian, jacobian)
         ridge = RIDGE * gram.diagonal().mean() * torch.eye(len(gram), device=gram.device, dtype=gram.dtype)
         return torch.linalg.solve(gram + ridge, torch.einsum("tab,tna->bn", jacobian, self.psi[::step])).T
 
 
-def network_slopes(fitted: Fitted, x: Float[Tensor, "1 ..."]) -> Slopes:
-    """Slopes of one input, by a pass of the network; those of the kernel objective are the same for every t."""
-    n = fitted.masked_model.n_players
-    stride = math.ceil(GRID / n)
+def network_values(
+    fitted: Fitted, x: Float[Tensor, "batch ..."], weights: Sequence[Semivalue]
+) -> Float64[Tensor, "weights batch players outputs"]:
+    """Values by the network alone, without mixed precision."""
     with torch.no_grad():
-        if isinstance(fitted.objective, Kernel):
-            mixtures = fitted.objective.mixtures([fitted.objective.weights], x.device)
-        else:
-            places = torch.linspace(0, 1, stride * n + 1).clamp(NEAREST_END, 1 - NEAREST_END)
-            mixtures = fitted.objective.mixtures([Banzhaf(t) for t in places.tolist()], x.device)
-        psi = fitted.values(x, mixtures)[:, 0].double()
-    return Slopes(psi.expand(stride * n + 1, -1, -1), stride)
+        return fitted.values(x, fitted.objective.mixtures(weights, x.device)).double()
 
 
-def _jacobian(worth: Float64[Tensor, "grid outputs"], output: Output) -> Float64[Tensor, "grid outputs outputs"]:
-    """Derivative of the worth by the raw outputs, at given worths."""
+def network_slopes(fitted: Fitted, x: Float[Tensor, "1 ..."]) -> Slopes:
+    """Slopes of one input, by a pass of the network; a kernel objective has the same slopes for every t."""
+    n = fitted.players.n_players
+    stride = math.ceil(MIN_GRID / n)
+    if isinstance(fitted.objective, Kernel):
+        psi = network_values(fitted, x, [fitted.objective.weights])[:, 0].expand(stride * n + 1, -1, -1)
+    else:
+        grid = torch.linspace(0, 1, stride * n + 1).clamp(MIN_T, 1 - MIN_T)
+        psi = network_values(fitted, x, [Banzhaf(t) for t in grid.tolist()])[:, 0]
+    return Slopes(psi, stride)
+
+
+def _jacobian(values: Float64[Tensor, "grid outputs"], output: Output) -> Float64[Tensor, "grid outputs outputs"]:
+    """Derivative of values by the raw outputs that belong to them."""
     if output in {"raw", "label_logit"}:
-        return torch.eye(worth.shape[1], device=worth.device, dtype=worth.dtype).expand(len(worth), -1, -1)
-    p = (worth.sigmoid() if output == "logit" else worth).clamp(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        return torch.eye(values.shape[1], device=values.device, dtype=values.dtype).expand(len(values), -1, -1)
+    p = (values.sigmoid() if output == "logit" else values).clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     if output == "label_probability":
         return torch.diag_embed(p * (1 - p))
     p = p / p.sum(1, keepdim=True)

@@ -1,19 +1,19 @@
-"""Refine a network's values by sampled coalitions: a control variate in two steps.
+"""Refine a network's values with sampled coalitions: a control variate in two steps.
 
     phi(v) = phi(c) + phi(g - c) + phi(v - g)
 
-c is the network's own idea of what every coalition is worth; its semivalues are closed (`FirstOrder`). g is a
-regression on the coalitions called (`Regression`) that starts from the network's idea of who matters. It is close to
-the game and takes no calls, so phi(g - c) is a sum over very many coalitions. phi(v - g) is a sum over the coalitions
-called, each held against a regression on the *others*. The sums have the right expectation whatever c and g are: the
-network decides how precise the values are, not what they are on average. Equations: docs/math.md, section 7.
+c is the game that the network predicts; its semivalues have a closed form (`FirstOrderGame`). g is a regression on the
+evaluated coalitions (`Regression`) that starts from the network's prediction of which players matter. It is close to
+the game v and needs no calls, so phi(g - c) is a sum over very many coalitions. phi(v - g) is a sum over the evaluated
+coalitions, each compared with a regression on the *others*. These sums are unbiased whatever c and g are: the network
+determines how precise the values are, not what they are on average. Equations: docs/math.md, section 7.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Float64
@@ -21,37 +21,44 @@ from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_whole
 from fwshapley._internal.progress import ProgressBar
-from fwshapley.coalitions import make_generator
+from fwshapley.coalitions import draw_trusted_sizes, make_generator
 from fwshapley.estimators.estimate import widening
 from fwshapley.estimators.exact import exact_values
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.fitting import Fitted, FittedExplainer
 from fwshapley.explanation.inputs import Outputs
 from fwshapley.explanation.options import choose_weightings
-from fwshapley.explanation.refinement.control_variate import FirstOrder, Slopes, network_slopes
+from fwshapley.explanation.refinement.control_variate import FirstOrderGame, Slopes, network_slopes
 from fwshapley.explanation.refinement.regression import Link, Regression
-from fwshapley.explanation.refinement.sums import Coalitions, Sums, best_sizes
+from fwshapley.games.game import Coalitions
 from fwshapley.games.masked_model import KINDS, LINKS, MaskedModel, PredictionGame
 from fwshapley.objectives import Multilinear, Objective
 from fwshapley.semivalues import Cardinality, Semivalue, join_laws, proper_sizes
 
+if TYPE_CHECKING:
+    from fwshapley.explanation.explainer import FeatureExplainer
+
 FOLDS = 8
-FEWEST_CALLS = 2 + 4 * FOLDS
-MOST_KNOWN = 1024
-"""Coalitions that a regression is fitted to: its time grows with their cube, so more calls go into the sums alone."""
+MIN_CALLS = 2 + 4 * FOLDS
+MAX_FITTED = 1024
+"""Most coalitions that a regression is fitted to, since its time grows with their cube; the sums use all of them."""
+
 FREE_PER_CALL = 64
+"""Coalitions in the sum without calls, per evaluated one."""
+
 ENUMERATION_GAIN = 5
-"""All coalitions are summed over instead, even if they are so many times more: that sum has no variance."""
-FREE_AT_ONCE, MOST_FREE_OUTPUTS = 2**13, 2**20
+"""The sum without calls is over all coalitions if they are up to this many times more: it then has no variance."""
+
+MAX_FREE_COALITIONS = 2**13
+MAX_FREE_VALUES = 2**20
 EVEN_SHARE = 0.2
-TIED = 1.2
-"""Variance over what the folds say one by one: they learn from each other's coalitions, which ties their errors."""
+FOLD_DEPENDENCE = 1.2
+"""Factor on the sum of the folds' variances: folds are fitted to each other's coalitions, so they are correlated."""
 
 Values = Float64[Tensor, "weights players outputs"]
 
 
 def refine(
-    explainer: FittedExplainer,
+    explainer: FeatureExplainer,
     x: Array,
     *,
     n_calls: int = 256,
@@ -60,219 +67,194 @@ def refine(
     seed: int | torch.Generator = 0,
     progress: bool = True,
 ) -> Attribution:
-    """Estimate raw values without bias, from the network's answer and sampled coalitions of each input.
+    """Estimate raw values without bias, from the network's prediction and sampled coalitions of each input.
 
     Args:
-        explainer: one that is fitted.
+        explainer: a fitted explainer.
         x: a batch of inputs.
-        n_calls: evaluations of the surrogate per input, those of nobody and everyone included (an explainer of one
-            weighting takes one more), at least 34; they serve all outputs and weightings. Where they allow all
-            coalitions, values are exact. Beyond 1,024, time grows in proportion to them, below it faster.
-        weights: a semivalue or a list of them, learned or not; by default Shapley, or the one that was learned.
-        outputs: which to return, as `explain` takes them.
-        seed: whole number, or a generator on the explainer's device.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        n_calls: surrogate evaluations per input, at least 34, including the empty coalition and all players. All
+            outputs and weightings share them. If they allow all coalitions, values are exact. Time grows in proportion
+            to n_calls from 1,024 on, and faster below. An explainer of one weighting uses one more call.
+        weights: a semivalue or a list of them, any; by default Shapley, or the one that was learned.
+        outputs: which outputs to return, as in `explain`.
+        seed: an integer, or a generator on the explainer's device.
+        progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
 
     Returns:
         values with standard errors, in `stderr`.
 
     Example:
-        >>> refined = refine(explainer, x_test[:4], n_calls=256)
-        >>> refined.values, refined.stderr
+        >>> import fwshapley as fw, torch
+        >>> x = torch.randn(64, 8)
+        >>> explainer = fw.FeatureExplainer(lambda rows: rows[:, 0] * rows[:, 1])
+        >>> explainer = explainer.fit(x, budget=fw.Budget(steps=20), progress=False)
+        >>> refined = explainer.refine(x[:2], n_calls=64)
+        >>> refined.values.shape, refined.stderr.shape
+        (torch.Size([2, 8, 1]), torch.Size([2, 8, 1]))
     """
     fitted = explainer.fitted_
-    calls = _check_calls(n_calls, fitted.masked_model.n_players)
-    several = choose_weightings(fitted.objective, weights)
-    one = weights is None or isinstance(weights, Semivalue)
-    shown = explainer.explain(x, outputs=outputs)
-    laws = torch.from_numpy(join_laws(several, fitted.masked_model.n_players)).to(fitted.masked_model.device)
-    generator = make_generator(seed, fitted.masked_model.device)
-    found = []
-    with ProgressBar("refining", len(shown), enabled=progress) as bar:
-        for each, numbers in zip(shown.inputs, shown.outputs, strict=True):
-            estimate = _refine_input(fitted, each[None].to(fitted.masked_model.device), laws, calls, generator)
-            found.append(torch.stack(estimate)[..., numbers])
+    masked = fitted.masked_model
+    n_calls = _check_calls(n_calls, masked.n_players)
+    weightings = choose_weightings(fitted.objective, weights)
+    explained = explainer.explain(x, outputs=outputs)
+    laws = torch.from_numpy(join_laws(weightings, masked.n_players)).to(masked.device)
+    sizes = choose_sizes(fitted.objective, laws)
+    generator = make_generator(seed, masked.device)
+    estimates = []
+    with ProgressBar("refining", len(explained), enabled=progress) as bar:
+        for row, numbers in zip(explained.inputs, explained.outputs, strict=True):
+            one = row[None].to(masked.device)
+            if 2**masked.n_players <= n_calls:
+                semivalues = [Cardinality(law) for law in laws]
+                values = exact_values(PredictionGame(masked, one), semivalues, progress=False)
+                estimate = (values, torch.zeros_like(values))
+            else:
+                game = predict_game(masked, one, network_slopes(fitted, one))
+                estimate = refine_game(game, laws, sizes, n_calls=n_calls, generator=generator)
+            estimates.append(torch.stack(estimate)[..., numbers])
             bar.advance(1)
-    values, stderr = torch.stack(found, 2).float()
-    return replace(
-        shown,
-        values=values[0] if one else values,
-        stderr=stderr[0] if one else stderr,
-        weights=several[0] if one else several,
+    values, stderr = torch.stack(estimates, 2).float()
+    refined = replace(
+        explained,
+        values=values,
+        stderr=stderr,
+        weights=weightings,
         total="raw",
-        provenance={**shown.provenance, "refinement": {"n_calls": calls}},
+        provenance={**explained.provenance, "refinement": {"n_calls": n_calls}},
     )
+    return refined if isinstance(weights, (list, tuple)) else refined.unstacked()
 
 
-def _check_calls(calls: int, n: int) -> int:
-    """Return a number of calls that is enough, or say what they are needed for."""
-    calls, fewest = check_whole("n_calls", calls), min(FEWEST_CALLS, 2**n)
-    if calls < fewest:
-        why = "all coalitions" if fewest < FEWEST_CALLS else f"nobody, everyone and 4 in each of {FOLDS} parts"
-        raise ValueError(f"n_calls must be at least {fewest} ({why}), got {calls}")
-    return calls
+def _check_calls(n_calls: int, n_players: int) -> int:
+    """Return n_calls as an int, or raise an error if it is too small."""
+    n_calls = check_whole("n_calls", n_calls)
+    fewest = min(MIN_CALLS, 2**n_players)
+    if n_calls < fewest:
+        why = "all coalitions" if fewest < MIN_CALLS else f"the empty coalition, all players and {FOLDS} x 4 more"
+        raise ValueError(f"n_calls must be at least {fewest} ({why}), got {n_calls}")
+    return n_calls
 
 
-class Game(NamedTuple):
-    """A game, and what is known of it without calls.
+class InputGame(NamedTuple):
+    """The game of an input, and what the network predicts about it.
 
     Attributes:
         raw: raw outputs of coalitions.
-        link: what turns them into worths.
-        ends: raw outputs of nobody and everyone.
-        control: a game with closed semivalues that agrees with it for nobody and everyone.
-        slope: about how raw outputs change with each player.
-        relevance: about how much each player matters.
+        link: from raw outputs to values.
+        ends: raw outputs of the empty coalition and of all players.
+        control: a game with known semivalues that agrees with this one for the empty coalition and all players.
+        slope: predicted change of the raw outputs with each player.
+        relevance: predicted size of each player's contribution.
     """
 
     raw: Callable[[Coalitions], Float64[Tensor, "coalitions outputs"]]
     link: Link
     ends: Float64[Tensor, "2 outputs"]
-    control: FirstOrder
+    control: FirstOrderGame
     slope: Float64[Tensor, "players outputs"]
     relevance: Float64[Tensor, " players"]
 
 
-def refine_game(
-    game: Game,
-    laws: Float64[Tensor, "weights players"],
-    sizes: Float64[Tensor, " sizes"],
-    *,
-    calls: int,
-    generator: torch.Generator,
-) -> tuple[Values, Values]:
-    """Semivalues and their standard errors; sizes 1..n-1 of coalitions are drawn by a law. docs/math.md, eq. 13."""
-    pairs = (calls - 2) // 2
-    counts = [2 * (pairs // FOLDS + (fold < pairs % FOLDS)) for fold in range(FOLDS)]
-    shares = torch.tensor(counts, dtype=torch.float64, device=laws.device) / sum(counts)
-    folds = [Sums.draw(count, laws, sizes, generator) for count in counts]
-    called = torch.cat([fold.coalitions for fold in folds])
-    raw = game.raw(called)
-    own = torch.arange(FOLDS, device=laws.device).repeat_interleave(torch.tensor(counts, device=laws.device))
-    regression = _regress(game, folds, called, raw, own)
-
-    values, variances = game.control.values(laws), []
-    stand_ins = game.link(regression(called)[own, torch.arange(len(called), device=laws.device)])
-    for fold, share, left in zip(folds, shares, (game.link(raw) - stand_ins).split(counts), strict=True):
-        values = values + fold.values(share * left)
-        variances.append(TIED * fold.variance(share * left))
-
-    def rest(coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
-        worth = torch.stack([game.link(each) for each in regression(coalitions)])
-        return torch.tensordot(shares, worth, dims=1) - game.control(coalitions)
-
-    at_once = min(FREE_AT_ONCE, MOST_FREE_OUTPUTS // raw.shape[1])
-    count = FREE_PER_CALL * len(called)
-    free, spread = _sum_without_calls(rest, laws, sizes, count=count, at_once=at_once, generator=generator)
-    return values + free, _standard_errors(torch.stack(variances), spread, differences=min(counts) // 2)
-
-
-def _standard_errors(
-    of_folds: Float64[Tensor, "folds weights players outputs"], of_free: Values, *, differences: int
-) -> Values:
-    """Standard errors from the variances of the folds, each from some differences of coalitions, and of the free sum.
-
-    The variance of one player is known from few coalitions; all players' together steadies it. Where a few folds make
-    up most of it, it is known badly even so. Student's t widens it, with as many degrees of freedom as the folds are
-    worth by Satterthwaite's rule.
-    """
-    variance = of_folds.sum(0) + of_free
-    pooled = of_folds.mean(2, keepdim=True)
-    folds_worth = pooled.sum(0).square() / pooled.square().sum(0).clamp(min=torch.finfo(pooled.dtype).tiny)
-    steadied = (variance + variance.mean(1, keepdim=True)) / 2
-    return steadied.sqrt() * widening((differences * folds_worth).clamp(min=1))
-
-
-def _sum_without_calls(
-    rest: Callable[[Coalitions], Float64[Tensor, "coalitions outputs"]],
-    laws: Float64[Tensor, "weights players"],
-    sizes: Float64[Tensor, " sizes"],
-    *,
-    count: int,
-    at_once: int,
-    generator: torch.Generator,
-) -> tuple[Values, Values]:
-    """phi(g - c) and its variance, from a number of coalitions, or from all of them where they are not many more."""
-    n = laws.shape[1]
-
-    def rest_of_proper(coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
-        here, members = coalitions.to(laws.device), coalitions.sum(1, keepdim=True).to(laws.device)
-        return torch.where((members > 0) & (members < n), rest(here), 0.0)
-
-    if 2**n <= ENUMERATION_GAIN * count:
-        every = [Cardinality(law) for law in laws]
-        values = exact_values(rest_of_proper, every, n_players=n, batch_size=max(at_once, 2), progress=False)
-        return values.to(laws.device), torch.zeros_like(values, device=laws.device)
-    values, variance = laws.new_zeros(()), laws.new_zeros(())
-    blocks = _blocks(count, at_once)
-    for block in blocks:
-        free = Sums.draw(block, laws, sizes, generator)
-        worth = rest(free.coalitions)
-        values = values + free.values(worth) / len(blocks)
-        variance = variance + free.variance(worth) / len(blocks) ** 2
-    return values, variance
-
-
-def _regress(game: Game, folds: Sequence[Sums], called: Coalitions, raw: Tensor, own: Tensor) -> Regression:
-    """Fit a regression per fold, on what the other folds called and on nobody and everyone."""
-    known = torch.linspace(0, len(called) - 1, min(len(called), MOST_KNOWN), device=called.device).round().long()
-    ends = torch.tensor([[False], [True]], device=called.device).expand(2, called.shape[1])
-    fold_of = torch.cat([own.new_full((2,), -1), own[known]])
-    matter = torch.cat([fold.matter() for fold in folds])[known]
-    return Regression.fit(
-        torch.cat([ends, called[known]]),
-        torch.cat([game.ends, raw[known]]),
-        [(fold_of != fold).nonzero().flatten() for fold in range(len(folds))],
-        slope=game.slope,
-        relevance=game.relevance,
-        link=game.link,
-        matter=torch.cat([matter.new_zeros(2), matter]),
-    )
-
-
-def _blocks(count: int, most: int) -> list[int]:
-    """Divide a number into equal even numbers, none of them much above another."""
-    blocks = -(-count // max(most, 2))
-    return [2 * -(-count // (2 * blocks))] * blocks
-
-
-def _refine_input(
-    fitted: Fitted,
-    x: Float[Tensor, "1 ..."],
-    laws: Float64[Tensor, "weights players"],
-    calls: int,
-    generator: torch.Generator,
-) -> tuple[Values, Values]:
-    if 2**fitted.masked_model.n_players <= calls:
-        every = [Cardinality(law) for law in laws]
-        values = exact_values(PredictionGame(fitted.masked_model, x), every, progress=False)
-        return values, torch.zeros_like(values)
-    game = know_game(fitted.masked_model, x, network_slopes(fitted, x))
-    return refine_game(game, laws, choose_sizes(fitted.objective, laws), calls=calls, generator=generator)
-
-
-def know_game(masked: MaskedModel, x: Float[Tensor, "1 ..."], slopes: Slopes) -> Game:
-    """Return the game of an input and what slopes say of it, for two calls."""
-    link, asked = LINKS[masked.output], replace(masked, output="raw")
+def predict_game(masked: MaskedModel, x: Float[Tensor, "1 ..."], slopes: Slopes) -> InputGame:
+    """Return the game of an input with what slopes predict about it, for two calls."""
+    link = LINKS[masked.output]
+    raw_model = replace(masked, output="raw")
 
     def raw(coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
-        out = asked(x, coalitions[None])[0].double()
+        out = raw_model(x, coalitions[None])[0].double()
         return out - out.mean(1, keepdim=True) if KINDS[masked.output] == "classes" else out  # logits up to a shift
 
     ends = raw(torch.tensor([[False], [True]], device=x.device).expand(2, masked.n_players))
-    nobody, everyone = link(ends)
-    return Game(
+    empty, full = link(ends)
+    return InputGame(
         raw,
         link,
         ends,
-        control=slopes.first_order(nobody, everyone),
-        slope=slopes.raw_slopes(nobody, everyone, masked.output),
+        control=slopes.first_order(empty, full),
+        slope=slopes.raw_slopes(empty, full, masked.output),
         relevance=slopes.relevance(),
     )
 
 
+class WeightedCoalitions(NamedTuple):
+    """Coalitions and their weights in a semivalue: r(S) counts `inside` for members of S, `outside` for all others.
+
+    The sums are unbiased for the semivalues of any game r that is zero for the empty coalition and for all players;
+    docs/math.md, eq. 12.
+    """
+
+    coalitions: Coalitions
+    inside: Float64[Tensor, "weights coalitions"]
+    outside: Float64[Tensor, "weights coalitions"]
+
+    @classmethod
+    def draw(
+        cls,
+        count: int,
+        laws: Float64[Tensor, "weights players"],
+        sizes: Float64[Tensor, " sizes"],
+        generator: torch.Generator,
+    ) -> Self:
+        """Draw an even number of coalitions whose sizes 1..n-1 follow a law, one from each of `count` equal strata."""
+        n = laws.shape[1]
+        u = torch.rand(count, generator=generator, device=generator.device, dtype=torch.float64)
+        u = (torch.arange(count, device=u.device) + u) / count
+        mass = sizes.cumsum(0)
+        s = 1 + torch.searchsorted(mass / mass[-1], u, right=True)
+        expected = count * sizes[s - 1]
+        inside = laws[:, s - 1] * n / s / expected
+        outside = -laws[:, s] * n / (n - s) / expected
+        return cls(draw_trusted_sizes(s, n, generator), inside, outside)
+
+    def values(self, game_values: Float64[Tensor, "coalitions outputs"]) -> Values:
+        """Estimate the semivalues of a game from the values of these coalitions."""
+        base, step = self._terms(game_values)
+        return _sum_over_members(self.coalitions, step) + base.sum(1)[:, None]
+
+    def variance(self, game_values: Float64[Tensor, "coalitions outputs"]) -> Values:
+        """Variance of the estimate, from the differences of coalitions in neighboring strata.
+
+        A term is b + z a with z = 1 for members. For a pair, ((b1 - b2) + z1 a1 - z2 a2)**2 is summed in closed form.
+        """
+        base, step = self._terms(game_values)
+        one, other = self.coalitions[0::2], self.coalitions[1::2]
+        gap, a1, a2 = base[:, 0::2] - base[:, 1::2], step[:, 0::2], step[:, 1::2]
+        single = _sum_over_members(one, a1 * (a1 + 2 * gap)) + _sum_over_members(other, a2 * (a2 - 2 * gap))
+        both = _sum_over_members(one & other, a1 * a2)
+        return (single - 2 * both + gap.square().sum(1)[:, None]).clamp(min=0)  # rounding may make it negative
+
+    def importance(self) -> Float64[Tensor, " coalitions"]:
+        """Variance that a unit of squared error at each coalition adds, on average over players and weightings."""
+        share = self.coalitions.double().mean(1)
+        return (share * self.inside.square() + (1 - share) * self.outside.square()).mean(0)
+
+    def _terms(self, game_values: Float64[Tensor, "coalitions outputs"]) -> tuple[Tensor, Tensor]:
+        """Term of a coalition for players outside it, and the difference to the term for its members."""
+        outside = self.outside[..., None] * game_values
+        return outside, self.inside[..., None] * game_values - outside
+
+
+def _sum_over_members(coalitions: Coalitions, terms: Float64[Tensor, "weights coalitions outputs"]) -> Values:
+    return torch.einsum("cn,wco->wno", coalitions.double(), terms)
+
+
+def best_sizes(
+    laws: Float64[Tensor, "weights players"], spread: Float64[Tensor, " sizes"]
+) -> Float64[Tensor, " sizes"]:
+    """Law of sizes 1..n-1 that minimizes the variance, for games whose values at a size have a given spread.
+
+    In proportion to the spread times the root of w(s-1)**2 n/s + w(s)**2 n/(n-s); over several weightings, the root of
+    the mean of their squared laws.
+    """
+    n = laws.shape[1]
+    s = torch.from_numpy(proper_sizes(n)).to(laws.device)
+    noise = spread * (laws[:, :-1].square() * n / s + laws[:, 1:].square() * n / (n - s)).sqrt()
+    law = (noise / noise.sum(1, keepdim=True)).square().mean(0).sqrt()
+    return law / law.sum()
+
+
 def choose_sizes(objective: Objective, laws: Float64[Tensor, "weights players"]) -> Float64[Tensor, " sizes"]:
-    """Law of sizes to draw: mostly where games of this kind vary, as far as the objective has measured that."""
+    """Law of sizes to draw: mostly those at which the objective has measured that games of this kind vary."""
     n = laws.shape[1]
     even = best_sizes(laws, laws.new_ones(n - 1))
     if not isinstance(objective, Multilinear) or objective.level is None:
@@ -280,3 +262,105 @@ def choose_sizes(objective: Objective, laws: Float64[Tensor, "weights players"])
     t = torch.from_numpy(proper_sizes(n)).to(laws.device) / n
     level = objective.basis(t) @ torch.tensor(objective.level, dtype=t.dtype, device=t.device)
     return (1 - EVEN_SHARE) * best_sizes(laws, (level * t * (1 - t)).sqrt()) + EVEN_SHARE * even
+
+
+def refine_game(
+    game: InputGame,
+    laws: Float64[Tensor, "weights players"],
+    sizes: Float64[Tensor, " sizes"],
+    *,
+    n_calls: int,
+    generator: torch.Generator,
+) -> tuple[Values, Values]:
+    """Semivalues and their standard errors; sizes 1..n-1 of coalitions are drawn by a law. docs/math.md, eq. 13."""
+    pairs = (n_calls - 2) // 2
+    counts = [2 * (pairs // FOLDS + (fold < pairs % FOLDS)) for fold in range(FOLDS)]
+    shares = torch.tensor(counts, dtype=torch.float64, device=laws.device) / sum(counts)
+    folds = [WeightedCoalitions.draw(count, laws, sizes, generator) for count in counts]
+    coalitions = torch.cat([fold.coalitions for fold in folds])
+    raw = game.raw(coalitions)
+    fold_of = torch.arange(FOLDS, device=laws.device).repeat_interleave(torch.tensor(counts, device=laws.device))
+    importance = torch.cat([fold.importance() for fold in folds])
+    regression = _fit_regression(game, coalitions, raw, fold_of, importance)
+
+    values, variances = game.control.values(laws), []
+    predicted = game.link(regression(coalitions)[fold_of, torch.arange(len(coalitions), device=laws.device)])
+    for fold, share, error in zip(folds, shares, (game.link(raw) - predicted).split(counts), strict=True):
+        values = values + fold.values(share * error)
+        variances.append(FOLD_DEPENDENCE * fold.variance(share * error))
+
+    def difference(some: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
+        by_fold = torch.stack([game.link(out) for out in regression(some)])
+        return torch.tensordot(shares, by_fold, dims=1) - game.control(some)
+
+    at_once = min(MAX_FREE_COALITIONS, MAX_FREE_VALUES // raw.shape[1])
+    free, free_variance = _sum_without_calls(
+        difference, laws, sizes, count=FREE_PER_CALL * len(coalitions), at_once=at_once, generator=generator
+    )
+    return values + free, _standard_errors(torch.stack(variances), free_variance, n_pairs=min(counts) // 2)
+
+
+def _fit_regression(
+    game: InputGame, coalitions: Coalitions, raw: Tensor, fold_of: Tensor, importance: Tensor
+) -> Regression:
+    """Fit a regression for each fold to the coalitions of the others, the empty coalition and all players."""
+    fitted = min(len(coalitions), MAX_FITTED)
+    rows = torch.linspace(0, len(coalitions) - 1, fitted, device=coalitions.device).round().long()
+    ends = torch.tensor([[False], [True]], device=coalitions.device).expand(2, coalitions.shape[1])
+    fold_of = torch.cat([fold_of.new_full((2,), -1), fold_of[rows]])
+    return Regression.fit(
+        torch.cat([ends, coalitions[rows]]),
+        torch.cat([game.ends, raw[rows]]),
+        [(fold_of != fold).nonzero().flatten() for fold in range(FOLDS)],
+        slope=game.slope,
+        relevance=game.relevance,
+        link=game.link,
+        importance=torch.cat([importance.new_zeros(2), importance[rows]]),
+    )
+
+
+def _sum_without_calls(
+    difference: Callable[[Coalitions], Float64[Tensor, "coalitions outputs"]],
+    laws: Float64[Tensor, "weights players"],
+    sizes: Float64[Tensor, " sizes"],
+    *,
+    count: int,
+    at_once: int,
+    generator: torch.Generator,
+) -> tuple[Values, Values]:
+    """phi(g - c) and its variance, from `count` coalitions, or from all if these are not many more."""
+    n = laws.shape[1]
+
+    def proper_difference(coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
+        coalitions = coalitions.to(laws.device)
+        members = coalitions.sum(1, keepdim=True)
+        return torch.where((members > 0) & (members < n), difference(coalitions), 0.0)
+
+    if 2**n <= ENUMERATION_GAIN * count:
+        semivalues = [Cardinality(law) for law in laws]
+        values = exact_values(proper_difference, semivalues, n_players=n, batch_size=max(at_once, 2), progress=False)
+        return values.to(laws.device), torch.zeros_like(values, device=laws.device)
+    values, variance = laws.new_zeros(()), laws.new_zeros(())
+    blocks = -(-count // max(at_once, 2))
+    for _ in range(blocks):
+        free = WeightedCoalitions.draw(2 * -(-count // (2 * blocks)), laws, sizes, generator)
+        game_values = difference(free.coalitions)
+        values = values + free.values(game_values) / blocks
+        variance = variance + free.variance(game_values) / blocks**2
+    return values, variance
+
+
+def _standard_errors(
+    fold_variances: Float64[Tensor, "folds weights players outputs"], free_variance: Values, *, n_pairs: int
+) -> Values:
+    """Standard errors from the variances of the folds, each of n_pairs differences, and of the sum without calls.
+
+    Few coalitions estimate the variance of one player badly, so it is averaged with the mean over players. If a few
+    folds make up most of the variance, that is still uncertain. Student's t widens the errors, with the degrees of
+    freedom of the folds by Satterthwaite's rule.
+    """
+    variance = fold_variances.sum(0) + free_variance
+    pooled = fold_variances.mean(2, keepdim=True)
+    effective_folds = pooled.sum(0).square() / pooled.square().sum(0).clamp(min=torch.finfo(pooled.dtype).tiny)
+    steadied = (variance + variance.mean(1, keepdim=True)) / 2
+    return steadied.sqrt() * widening((n_pairs * effective_folds).clamp(min=1))

@@ -1,7 +1,7 @@
-"""A stand-in for the game that costs no calls: raw outputs of the surrogate, regressed on the coalitions called.
+"""A regression of the surrogate's raw outputs on the evaluated coalitions: predicts all others without calls.
 
-In the surrogate's raw outputs (logits) a game is close to additive even where its probabilities are not, so a few dozen
-coalitions say much about all others. Equations: docs/math.md, section 7.
+In raw outputs (logits), a game is close to additive even if its probabilities are not, so a few dozen coalitions
+predict many others well. Equations: docs/math.md, section 7.
 """
 
 from __future__ import annotations
@@ -13,87 +13,91 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from fwshapley.explanation.refinement.sums import Coalitions
+from fwshapley.games.game import Coalitions
 
 SCALES = (0.15, 0.5, 1.5, 5.0, 15.0)
 """Candidates for the sum of the kernel's decay over players."""
+
 NUGGET = 1e-6
-MOST_AT_ONCE = 2**20
-"""Similarities held at once: few enough to stay in a processor's cache, which is several times faster."""
+MAX_SIMILARITIES = 2**20
+"""Similarities computed at once: few enough to stay in a processor's cache, which is several times faster."""
 
 _TINY = torch.finfo(torch.float64).tiny
 
 Link = Callable[[Tensor], Tensor]
-"""From raw outputs to worths."""
+"""From raw outputs to values of coalitions."""
 
 
 class Regression(NamedTuple):
-    """Raw outputs as functions of the coalition: one for each fold, which has not seen that fold's coalitions.
+    """Raw outputs as functions of the coalition: one for each fold, which is not fitted to the fold's own coalitions.
 
-    A line, plus a Gaussian process on what the line leaves, with the kernel `similarity`; docs/math.md, eq. 14.
+    A line, plus a Gaussian process with the kernel `similarity` for what the line leaves; docs/math.md, eq. 14.
     """
 
-    known: Bool[Tensor, "known players"]
+    coalitions: Bool[Tensor, "fitted players"]
     origin: Float64[Tensor, " outputs"]
     slopes: list[Float64[Tensor, "players outputs"]]
     decays: list[Float64[Tensor, " players"]]
-    weights: list[Float64[Tensor, "known outputs"]]
+    weights: list[Float64[Tensor, "fitted outputs"]]
     """Zero for the fold's own coalitions."""
 
     @classmethod
     def fit(
         cls,
-        known: Bool[Tensor, "known players"],
-        raw: Float64[Tensor, "known outputs"],
+        coalitions: Bool[Tensor, "fitted players"],
+        raw: Float64[Tensor, "fitted outputs"],
         folds: list[Int[Tensor, " _"]],
         *,
         slope: Float64[Tensor, "players outputs"],
         relevance: Float64[Tensor, " players"],
         link: Link,
-        matter: Float64[Tensor, " known"],
+        importance: Float64[Tensor, " fitted"],
     ) -> Self:
-        """Fit to known coalitions; for each fold choose the decay, and whether there is a line, by leaving one out.
+        """Fit each fold's function; choose its decay, and whether it has a line, by leave-one-out errors.
 
         Args:
-            known: coalitions, of which the first is nobody.
+            coalitions: of which the first is empty.
             raw: their raw outputs.
-            folds: numbers of the coalitions that each fold may see.
+            folds: indices of the coalitions that each fold's function may be fitted to.
             slope: of the line, up to a factor.
-            relevance: of the players, to which decays are proportional.
-            link: what turns raw outputs into worths.
-            matter: how much a squared error of the worth counts at each.
+            relevance: of the players; decays are proportional to it.
+            link: from raw outputs to values.
+            importance: weight of the squared error of each coalition's value.
         """
         decays = [scale * relevance / relevance.sum() for scale in SCALES]
-        precisions = [_invert(similarity(known, known, decay)) for decay in decays]
-        line, rise = known.double() @ slope, raw - raw[0]
-        fits = []
-        for seen in folds:
-            fitted = float((rise[seen] * line[seen]).sum() / line[seen].square().sum().clamp(min=_TINY))
+        precisions = [_invert(similarity(coalitions, coalitions, decay)) for decay in decays]
+        line = coalitions.double() @ slope
+        rise = raw - raw[0]
+        best = []
+        for rows in folds:
+            fitted = float((rise[rows] * line[rows]).sum() / line[rows].square().sum().clamp(min=_TINY))
             candidates = []
             for decay, precision in zip(decays, precisions, strict=True):
-                for factor, (weight, left_out) in _interpolate(precision, seen, rise, line, factors={0.0, fitted}):
-                    error = link(raw[seen]) - link(raw[seen] - left_out)
-                    score = float((matter[seen] * error.square().sum(1)).sum())
-                    candidates.append((score, factor * slope, decay, torch.zeros_like(raw).index_copy(0, seen, weight)))
-            fits.append(min(candidates, key=lambda each: each[0])[1:])
-        return cls(known, raw[0], *(list(each) for each in zip(*fits, strict=True)))
+                for factor, weight, left_out in _interpolate(precision, rows, rise, line, factors={0.0, fitted}):
+                    error = link(raw[rows]) - link(raw[rows] - left_out)
+                    score = float((importance[rows] * error.square().sum(1)).sum())
+                    spread = torch.zeros_like(raw).index_copy(0, rows, weight)
+                    candidates.append((score, factor * slope, decay, spread))
+            best.append(min(candidates, key=lambda candidate: candidate[0])[1:])
+        slopes, chosen, weights = (list(parts) for parts in zip(*best, strict=True))
+        return cls(coalitions, raw[0], slopes, chosen, weights)
 
     def __call__(self, coalitions: Coalitions) -> Float64[Tensor, "folds coalitions outputs"]:
         """Raw outputs of coalitions, by each fold's function."""
-        at_once = max(1, MOST_AT_ONCE // len(self.known))
-        return torch.cat([self._answer(some) for some in coalitions.split(at_once)], 1)
+        at_once = max(1, MAX_SIMILARITIES // len(self.coalitions))
+        return torch.cat([self._predict(batch) for batch in coalitions.split(at_once)], 1)
 
-    def _answer(self, coalitions: Coalitions) -> Float64[Tensor, "folds coalitions outputs"]:
+    def _predict(self, coalitions: Coalitions) -> Float64[Tensor, "folds coalitions outputs"]:
         members = coalitions.double()
-        answers = torch.stack([self.origin + members @ slope for slope in self.slopes])
-        # Folds mostly agree on the decay; the lists hold the same tensor then.
-        for decay in {id(each): each for each in self.decays}.values():
-            folds = [fold for fold, each in enumerate(self.decays) if each is decay]
+        predicted = torch.stack([self.origin + members @ slope for slope in self.slopes])
+        # Folds mostly choose the same decay; the lists then contain the same tensor.
+        for decay in {id(decay): decay for decay in self.decays}.values():
+            folds = [fold for fold, other in enumerate(self.decays) if other is decay]
             weight = torch.cat([self.weights[fold] for fold in folds], 1)
-            parts = (similarity(coalitions, self.known, decay) @ weight).split(len(self.origin), 1)
+            parts = (similarity(coalitions, self.coalitions, decay) @ weight).split(len(self.origin), 1)
             for fold, part in zip(folds, parts, strict=True):
-                answers[fold] += part
-        return answers
+                predicted[fold] += part
+        return predicted
 
 
 def similarity(
@@ -104,32 +108,33 @@ def similarity(
     return torch.addmm(-(b @ decay), 2 * a * decay, b.T).sub_((a @ decay)[:, None]).exp_()
 
 
-def _invert(gram: Float64[Tensor, "known known"]) -> Float64[Tensor, "known known"]:
+def _invert(gram: Float64[Tensor, "fitted fitted"]) -> Float64[Tensor, "fitted fitted"]:
     """Inverse of the kernel's matrix, once for all folds."""
     nugget = NUGGET * torch.eye(len(gram), device=gram.device, dtype=gram.dtype)
     return torch.cholesky_inverse(torch.linalg.cholesky(gram + nugget))
 
 
 def _interpolate(
-    precision: Float64[Tensor, "known known"],
-    seen: Int[Tensor, " seen"],
-    rise: Float64[Tensor, "known outputs"],
-    line: Float64[Tensor, "known outputs"],
+    precision: Float64[Tensor, "fitted fitted"],
+    rows: Int[Tensor, " rows"],
+    rise: Float64[Tensor, "fitted outputs"],
+    line: Float64[Tensor, "fitted outputs"],
     factors: Iterable[float],
-) -> Iterator[tuple[float, tuple[Float64[Tensor, "seen outputs"], Float64[Tensor, "seen outputs"]]]]:
-    """Weights of the Gaussian process of what is seen, and its error at each coalition when that one is left out.
+) -> Iterator[tuple[float, Float64[Tensor, "rows outputs"], Float64[Tensor, "rows outputs"]]]:
+    """Yield each factor with the Gaussian process of `rise - factor * line` on some rows.
 
-    Of the rise without a multiple of the line, for each factor. With P the inverse for all coalitions and L L' = P_hh
-    for the hidden ones, that for those seen is P_ss - P_sh P_hh^-1 P_hs: a matrix of the hidden alone is factored.
+    The process is given by its weights, and by the error at each row if that row is left out. With P the inverse for
+    all rows (s) and hidden rows (h), the inverse for the rows s alone is P_ss - P_sh P_hh^-1 P_hs: only a matrix of the
+    hidden rows is factored.
     """
-    shown = torch.zeros(len(precision), 1, device=precision.device, dtype=precision.dtype).index_fill(0, seen, 1)
+    shown = torch.zeros(len(precision), 1, device=precision.device, dtype=precision.dtype).index_fill(0, rows, 1)
     hidden = (shown[:, 0] == 0).nonzero().flatten()
     factor = torch.linalg.cholesky(precision[hidden][:, hidden])
     half = torch.linalg.solve_triangular(factor, precision[hidden], upper=False)
-    spread = (precision.diagonal() - half.square().sum(0))[seen]
-    together = precision @ (shown * torch.cat([rise, line], 1))
-    together -= half.T @ torch.linalg.solve_triangular(factor, together[hidden], upper=False)
-    weights = together[seen].split(rise.shape[1], 1)
+    diagonal = (precision.diagonal() - half.square().sum(0))[rows]
+    both = precision @ (shown * torch.cat([rise, line], 1))
+    both -= half.T @ torch.linalg.solve_triangular(factor, both[hidden], upper=False)
+    rise_weight, line_weight = both[rows].split(rise.shape[1], 1)
     for multiple in factors:
-        weight = weights[0] - multiple * weights[1]
-        yield multiple, (weight, weight / spread[:, None])
+        weight = rise_weight - multiple * line_weight
+        yield multiple, weight, weight / diagonal[:, None]
