@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Funct
         options["inline"] = "always"
 
     def compile_cached(function: Function) -> Function:
+        function = inspect.unwrap(function)  # without the type checks of the tests, which cannot be compiled
         try:
             return numba.njit(cache=True, **options)(function)
         except RuntimeError:  # neither the package's folder nor the user's cache can be written
