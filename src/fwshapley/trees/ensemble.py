@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32
+from jaxtyping import Bool, Float64, Int, Int32, Real
 from numpy import ndarray
 
 from fwshapley._internal.bundle import Bundle, load_bundle, save_bundle
@@ -22,7 +22,10 @@ Output = Literal["margin", "value", "probability"]
 
 InputType = Literal["float32", "float64"]
 
-ARRAYS = {
+PER_NODE = ("feature", "threshold", "left", "right", "missing_left", "categories", "unseen_left", "cover")
+"""Arrays with one entry per node."""
+
+TYPES = {
     "feature": np.int32,
     "threshold": np.float64,
     "left": np.int32,
@@ -31,8 +34,16 @@ ARRAYS = {
     "categories": np.int32,
     "unseen_left": np.bool_,
     "cover": np.float64,
+    "value": np.float64,
+    "base": np.float64,
+    "roots": np.int32,
+    "category_sets": np.bool_,
+    "missing_range": np.float64,
 }
-"""Fields with one entry per node, and their types."""
+"""Types of all arrays."""
+
+FACTS = ("feature_names", "output_names", "output", "input_dtype", "accepts_missing", "named", "source")
+"""Fields that a saved ensemble has as JSON, besides the levels."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,32 +78,33 @@ class TreeEnsemble:
     Example:
         >>> import numpy as np
         >>> stump = TreeEnsemble(
-        ...     feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
-        ...     value=[[0], [1], [3]], cover=[4, 3, 1], roots=[0], base=[10],
-        ...     feature_names=["height"], output_names=["value"], output="value", input_dtype="float64",
+        ...     feature=np.array([0, -1, -1]), threshold=np.array([0.5, 0, 0]),
+        ...     left=np.array([1, -1, -1]), right=np.array([2, -1, -1]),
+        ...     value=np.array([[0], [1], [3]]), cover=np.array([4, 3, 1]), roots=np.array([0]), base=np.array([10]),
+        ...     feature_names=("height",), output_names=("value",), output="value", input_dtype="float64",
         ... )
         >>> stump.predict(np.array([[0.2], [0.9]])).tolist()
         [[11.0], [13.0]]
     """
 
-    feature: Int32[ndarray, " nodes"]
-    threshold: Float64[ndarray, " nodes"]
-    left: Int32[ndarray, " nodes"]
-    right: Int32[ndarray, " nodes"]
-    value: Float64[ndarray, "nodes outputs"]
-    cover: Float64[ndarray, " nodes"]
-    roots: Int32[ndarray, " trees"]
-    base: Float64[ndarray, " outputs"]
+    feature: Int[ndarray, " nodes"]
+    threshold: Real[ndarray, " nodes"]
+    left: Int[ndarray, " nodes"]
+    right: Int[ndarray, " nodes"]
+    value: Real[ndarray, "nodes outputs"]
+    cover: Real[ndarray, " nodes"]
+    roots: Int[ndarray, " trees"]
+    base: Real[ndarray, " outputs"]
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     output: Output
     input_dtype: InputType
     missing_left: Bool[ndarray, " nodes"] | None = None
-    categories: Int32[ndarray, " nodes"] | None = None
+    categories: Int[ndarray, " nodes"] | None = None
     category_sets: Bool[ndarray, "sets codes"] | None = None
     unseen_left: Bool[ndarray, " nodes"] | None = None
     accepts_missing: bool = True
-    missing_range: Float64[ndarray, "features 2"] | None = None
+    missing_range: Real[ndarray, "features 2"] | None = None
     levels: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     named: bool = True
     source: str = ""
@@ -110,9 +122,7 @@ class TreeEnsemble:
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
-        types = ARRAYS | {"value": np.float64, "base": np.float64, "roots": np.int32}
-        types |= {"category_sets": np.bool_, "missing_range": np.float64}
-        for name, dtype in types.items():
+        for name, dtype in TYPES.items():
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
         object.__setattr__(self, "feature_names", check_names("feature_names", self.feature_names))
         object.__setattr__(self, "output_names", check_names("output_names", self.output_names))
@@ -202,21 +212,18 @@ class TreeEnsemble:
 
     def to_bundle(self) -> Bundle:
         """Return the facts, for JSON, and the arrays."""
-        names = (*ARRAYS, "value", "base", "roots", "category_sets", "missing_range")
-        facts = {
-            name: getattr(self, name)
-            for name in ("feature_names", "output_names", "output", "input_dtype", "accepts_missing", "named", "source")
-        }
-        return Bundle(facts | {"levels": list(self.levels.items())}, {name: getattr(self, name) for name in names})
+        facts = {name: getattr(self, name) for name in FACTS} | {"levels": list(self.levels.items())}
+        return Bundle(facts, {name: getattr(self, name) for name in TYPES})
 
     @classmethod
     def from_bundle(cls, bundle: Bundle) -> TreeEnsemble:
         """Return the ensemble whose `to_bundle` was saved."""
-        return cls(**bundle.facts | {"levels": dict(bundle.facts["levels"])}, **bundle.arrays)
+        names = {name: tuple(bundle.facts[name]) for name in ("feature_names", "output_names")}
+        return cls(**bundle.facts | names | {"levels": dict(bundle.facts["levels"])}, **bundle.arrays)
 
     def _check_shapes(self) -> None:
         nodes, outputs = len(self.feature), len(self.output_names)
-        expected = dict.fromkeys(ARRAYS, (nodes,)) | {
+        expected = dict.fromkeys(PER_NODE, (nodes,)) | {
             "value": (nodes, outputs),
             "base": (outputs,),
             "missing_range": (self.n_features, 2),

@@ -15,7 +15,7 @@ from fwshapley._internal.checks import Array, check_numbers, shorten
 TABLE_DIMENSIONS = 2
 
 
-def encode_rows(  # noqa: PLR0913 - the facts of an ensemble about its inputs
+def encode_rows(
     x: Array,
     *,
     names: Sequence[str],
