@@ -42,7 +42,17 @@ TYPES = {
 }
 """Types of all arrays."""
 
-FACTS = ("feature_names", "output_names", "output", "input_dtype", "accepts_missing", "named", "source")
+FACTS = (
+    "feature_names",
+    "output_names",
+    "output",
+    "input_dtype",
+    "accepts_missing",
+    "levels_in_frames",
+    "refuses_unseen",
+    "named",
+    "source",
+)
 """Fields that a saved ensemble has as JSON, besides the levels."""
 
 
@@ -72,6 +82,8 @@ class TreeEnsemble:
         accepts_missing: whether the model has a rule for missing values.
         missing_range: (features, 2), inclusive bounds of the numbers that count as missing besides NaN.
         levels: by feature, the categories that the codes 0, 1, ... stand for; other features contain codes already.
+        levels_in_frames: whether levels are read from DataFrames only, and arrays contain codes.
+        refuses_unseen: whether a category that is not among the levels is an error; else it counts as missing.
         named: whether `feature_names` come from the model, so that the columns of a DataFrame are checked.
         source: what the ensemble was read from, e.g. "xgboost.XGBClassifier".
 
@@ -106,6 +118,8 @@ class TreeEnsemble:
     accepts_missing: bool = True
     missing_range: Real[ndarray, "features 2"] | None = None
     levels: Mapping[int, Sequence[Any]] = field(default_factory=dict)
+    levels_in_frames: bool = False
+    refuses_unseen: bool = False
     named: bool = True
     source: str = ""
     kind: ClassVar[str] = "tree ensemble"
@@ -171,6 +185,8 @@ class TreeEnsemble:
             named=self.named,
             dtype=self.input_dtype,
             levels=self.levels,
+            levels_in_frames=self.levels_in_frames,
+            refuses_unseen=self.refuses_unseen,
             is_categorical=self.is_categorical,
             missing_range=self.missing_range,
             accepts_missing=self.accepts_missing,

@@ -22,6 +22,8 @@ def encode_rows(
     named: bool,
     dtype: str,
     levels: Mapping[int, Sequence[Any]],
+    levels_in_frames: bool,
+    refuses_unseen: bool,
     is_categorical: Bool[ndarray, " features"],
     missing_range: Float64[ndarray, "features 2"],
     accepts_missing: bool,
@@ -30,12 +32,16 @@ def encode_rows(
 
     `TreeEnsemble` documents the arguments.
     """
-    if named and hasattr(x, "columns"):
+    is_frame = hasattr(x, "iloc")
+    if named and is_frame:
         check_columns(list(map(str, x.columns)), names)
     shape = tuple(np.shape(x))
     if len(shape) != TABLE_DIMENSIONS or shape[1] != len(names):
         raise ValueError(f"x must have shape (rows, {len(names)}), one column per feature of the model; got {shape}")
-    rows = np.ascontiguousarray(_to_codes(x, levels, names) if levels else check_numbers("x", x))
+    if is_frame or (levels and not levels_in_frames):
+        rows = _to_numbers(x, names, levels, refuses_unseen=refuses_unseen)
+    else:
+        rows = np.ascontiguousarray(check_numbers("x", x))
     if dtype == "float32":
         with np.errstate(over="ignore"):  # the splits send an infinite value to the same side
             rows = rows.astype(np.float32).astype(np.float64)
@@ -51,14 +57,14 @@ def encode_rows(
     if not accepts_missing and np.isnan(rows).any():
         row, column = np.argwhere(np.isnan(rows))[0]
         raise ValueError(
-            f"x must not contain missing values: row {row}, column {names[column]!r} is NaN, and this model has no rule "
-            "for missing values; impute them as in training"
+            f"x must not contain missing values: row {row}, column {names[column]!r} is NaN, and this model has no "
+            "rule for missing values; impute them as in training"
         )
     return rows
 
 
 def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
-    """Raise a ValueError that names the first difference unless a table has the columns that the model was fitted on."""
+    """Raise a ValueError that names the difference unless a table has the columns that the model was fitted on."""
     if list(columns) == list(names):
         return
     if sorted(columns) == sorted(names):
@@ -69,17 +75,38 @@ def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
     raise ValueError(f"x must have the columns that the model was fitted on; it {' and '.join(parts)}")
 
 
-def _to_codes(x: Array, levels: Mapping[int, Sequence[Any]], names: Sequence[str]) -> Float64[ndarray, "rows features"]:
-    """Return a table as numbers, with the codes of categories in the columns that have levels."""
+def _to_numbers(
+    x: Array, names: Sequence[str], levels: Mapping[int, Sequence[Any]], *, refuses_unseen: bool
+) -> Float64[ndarray, "rows features"]:
+    """Return a table as numbers, column by column: codes where a column has levels, else what it contains."""
     is_frame = hasattr(x, "iloc")
     table = x if is_frame else to_numpy(x)
     rows = np.empty(tuple(np.shape(x)))
     for column, name in enumerate(names):
-        values = table.iloc[:, column].to_numpy() if is_frame else table[:, column]
+        values = table.iloc[:, column] if is_frame else table[:, column]
         if column in levels:
-            codes = {level: code for code, level in enumerate(levels[column])}
-            rows[:, column] = [codes.get(value, np.nan) for value in values.tolist()]
+            rows[:, column] = _to_codes(name, values.tolist(), levels[column], refuses_unseen=refuses_unseen)
         else:
-            numbers = values.astype(np.float64) if values.dtype == object else values
-            rows[:, column] = check_numbers(f"column {name!r}", numbers)
+            try:
+                rows[:, column] = (
+                    values.to_numpy(np.float64, na_value=np.nan) if is_frame else values.astype(np.float64)
+                )
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"column {name!r} must contain numbers, as in training ({error})") from error
     return rows
+
+
+def _to_codes(name: str, values: list[Any], levels: Sequence[Any], *, refuses_unseen: bool) -> list[float]:
+    """Return the code of each category; a missing or unseen one is NaN."""
+    codes = {level: float(code) for code, level in enumerate(levels)}
+    found = [codes.get(value, np.nan) for value in values]
+    if refuses_unseen:
+        for value, code in zip(values, found, strict=True):
+            if code != code and not _is_missing(value):  # noqa: PLR0124 - NaN differs from itself
+                raise ValueError(f"column {name!r} must contain categories of the training data, got {shorten(value)}")
+    return found
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a value is None, NaN, or the missing value of pandas."""
+    return value is None or type(value).__name__ in {"NAType", "NaTType"} or value != value  # noqa: PLR0124 - NaN

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,34 @@ def join_trees(trees: Sequence[Tree]) -> dict[str, Any]:
     arrays["value"] = np.where(is_leaf[:, None], np.concatenate([tree.value for tree in trees]), 0)
     arrays |= {"roots": roots} | _join_categories(trees, roots, len(is_leaf))
     return {name: array.astype(TYPES[name]) for name, array in arrays.items()}
+
+
+def drop_unreached(tree: Tree) -> Tree:
+    """Return a tree without the nodes that pruning has cut off, which some libraries keep in their arrays."""
+    reached = [np.zeros(1, dtype=np.int64)]
+    while len(front := reached[-1][tree.left[reached[-1]] >= 0]) and len(reached) <= len(tree.feature):
+        reached.append(np.concatenate([tree.left[front], tree.right[front]]))
+    kept = np.unique(np.concatenate(reached))
+    if len(kept) == len(tree.feature):
+        return tree
+    number = np.full(len(tree.feature), -1)
+    number[kept] = np.arange(len(kept))
+    arrays = {name: getattr(tree, name)[kept] for name in ("feature", "missing_left", "value", *COPIED)}
+    children = {name: np.where(tree.left < 0, -1, number[getattr(tree, name)])[kept] for name in ("left", "right")}
+    categories = {int(number[node]): listed for node, listed in tree.categories.items() if number[node] >= 0}
+    return tree._replace(**arrays, **children, categories=categories)
+
+
+@contextmanager
+def reading(library: str) -> Iterator[None]:
+    """Turn what goes wrong inside a damaged or incomplete model into a ValueError that says so."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(
+            f"the {library} model is damaged, incomplete or of an unknown version ({type(error).__name__}: {error}); "
+            f"save it again with save_model of {library}"
+        ) from error
 
 
 def in_column(values: Float64[ndarray, " nodes"], column: int, columns: int) -> Float64[ndarray, "nodes columns"]:
