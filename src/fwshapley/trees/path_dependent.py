@@ -24,6 +24,7 @@ from numpy import ndarray
 
 from fwshapley.trees.compiled import compiled
 from fwshapley.trees.decisions import Splits
+from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.paths import cover_share, find_parents, mark_failures
 
 ROWS_AT_ONCE = 64
@@ -206,3 +207,27 @@ def _add_up(splits, edges, begin, end, t, state, product, value, below, sums):  
             mark = marks[row]
             target[row] += total[row] * (kept if mark == 0 else (lost if mark == 2 else gone))
             up[row] += total[row]
+
+
+def cover_means(ensemble: TreeEnsemble) -> Float64[ndarray, "nodes outputs"]:
+    """Return the mean value of the leaves below each node, weighted by cover shares."""
+    return _cover_means(ensemble.splits, ensemble.cover, ensemble.roots, ensemble.value)
+
+
+@compiled()
+def _cover_means(splits, cover, roots, value):  # noqa: ANN001, ANN202 - `cover_means` has the types
+    means = value.copy()
+    order = np.empty(len(cover), np.int32)
+    order[: len(roots)] = roots
+    end = len(roots)
+    for position in range(len(cover)):
+        node = order[position]
+        if splits.feature[node] >= 0:
+            order[end], order[end + 1] = splits.left[node], splits.right[node]
+            end += 2
+    for position in range(len(cover) - 1, -1, -1):
+        node = order[position]
+        if splits.feature[node] >= 0:
+            share = cover_share(cover, node, splits.left[node])
+            means[node] = share * means[splits.left[node]] + (1 - share) * means[splits.right[node]]
+    return means

@@ -17,14 +17,28 @@ that have each pattern (interventional), or products of cover shares (path-depen
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
-from jaxtyping import Float64, Int64, UInt32
+from jaxtyping import Float64, Int32, Int64, UInt32
 from numpy import ndarray
 
 from fwshapley.trees.compiled import compiled
 from fwshapley.trees.decisions import Splits
 from fwshapley.trees.paths import Branches, encode_block
+
+class Targets(NamedTuple):
+    """What the tables of each branch are about: players, or pairs of players.
+
+    Attributes:
+        begin: where the targets of each branch begin in `name`.
+        name: number of each target among those of all branches.
+    """
+
+    begin: Int64[ndarray, " branches+1"]
+    name: Int32[ndarray, " targets"]
+
 
 BLOCK_NUMBERS = 2**17
 """Numbers of a block of rows that are summed up together: they stay in a core's cache."""
@@ -179,7 +193,7 @@ def tabulate(
         first: the first branch; there are as many as `offsets` has tables.
         value: (nodes, outputs), values of the leaves.
         moments: of the channels.
-        count_offsets: where the codes of each branch begin in `counts`.
+        count_offsets: where the codes of each of these branches begin in `counts`.
         counts: share of the background with each code of each branch; empty for cover shares.
         offsets: where each table begins.
     """
@@ -189,7 +203,7 @@ def tabulate(
         slots = branches.players[branch + 1] - branches.players[branch]
         counted = counts[:0]
         if len(counts):
-            counted = counts[count_offsets[branch] : count_offsets[branch + 1]]
+            counted = counts[count_offsets[position] : count_offsets[position + 1]]
         shape = (slots, value.shape[1], len(moments), 1 << branches.bits[branch])
         table = tables[offsets[position] : offsets[position + 1]].reshape(shape)
         _tabulate_branch(branches, branch, value, moments, counted, table)
@@ -200,36 +214,37 @@ def tabulate(
 def look_up(
     splits: Splits,
     branches: Branches,
+    targets: Targets,
     first: int,
     offsets: Int64[ndarray, " tables+1"],
     tables: Float64[ndarray, " numbers"],
     x: Float64[ndarray, "rows features"],
-    sums: Float64[ndarray, "rows players width"],
+    sums: Float64[ndarray, "rows targets width"],
 ) -> None:
     """Add the table entries of each row's codes to its sums; `width` are the outputs times the channels."""
-    rows, players, width = sums.shape
-    at_once = min(MAX_BLOCK, max(MIN_BLOCK, BLOCK_NUMBERS // (players * width)))
+    rows, names, width = sums.shape
+    at_once = min(MAX_BLOCK, max(MIN_BLOCK, BLOCK_NUMBERS // max(names * width, 1)))
     for block in numba.prange((rows + at_once - 1) // at_once):
         begin = block * at_once
         count = min(rows, begin + at_once) - begin
         columns = x[begin : begin + count].T.copy()
         codes = np.empty(count, np.uint32)
-        block_sums = np.zeros((players, width, count))
+        block_sums = np.zeros((names, width, count))
         for position in range(len(offsets) - 1):
             branch = first + position
             encode_block(splits, branches, branch, columns, codes)
             table = tables[offsets[position] : offsets[position + 1]]
             size = 1 << branches.bits[branch]
             start = 0
-            for slot in range(branches.players[branch], branches.players[branch + 1]):
-                of_player = block_sums[branches.player[slot]]
+            for position_of_target in range(targets.begin[branch], targets.begin[branch + 1]):
+                of_target = block_sums[targets.name[position_of_target]]
                 for number in range(width):  # a gather that compilers vectorize
                     entries = table[start : start + size]
-                    target = of_player[number]
+                    target = of_target[number]
                     for row in range(count):
                         target[row] += entries[codes[row]]
                     start += size
-        for player in range(players):
+        for name in range(names):
             for number in range(width):
                 for row in range(count):
-                    sums[begin + row, player, number] += block_sums[player, number, row]
+                    sums[begin + row, name, number] += block_sums[name, number, row]
