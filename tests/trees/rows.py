@@ -1,10 +1,15 @@
 """Rows that tell decision rules apart: at thresholds and next to them, missing, with unseen categories."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
 from fwshapley.trees.ensemble import TreeEnsemble
+
+Model = Any
+"""A fitted model of one of the libraries."""
 
 
 def make_table(
@@ -23,7 +28,9 @@ def at_thresholds(
 ) -> Float64[ndarray, "more columns"]:
     """Copies of rows with one value at a threshold, or one unit in the last place of float32 or float64 beside it."""
     generator = np.random.default_rng(1)
-    splits = np.flatnonzero((ensemble.feature >= 0) & (ensemble.categories < 0) & np.isfinite(ensemble.threshold))
+    splits = np.flatnonzero(
+        (ensemble.feature >= 0) & (ensemble.splits.categories < 0) & (np.abs(ensemble.threshold) < 1e38)
+    )
     splits = generator.permutation(splits)[:limit]
     rows = []
     for node in splits:

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from fwshapley.trees.reading import read_model
-from trees.rows import at_thresholds, make_table
+from trees.rows import Model, at_thresholds, make_table
 
 X = make_table()
 FILLED = np.nan_to_num(X)
@@ -77,7 +77,7 @@ def cases(table: dict[str, Any]) -> list[Any]:
     return [pytest.param(*case, id=name) for name, case in table.items()]
 
 
-def check_predictions(model: Any, predict: Callable[[Any], Any], x: np.ndarray, tolerance: float = 1e-12) -> None:
+def check_predictions(model: Model, predict: Callable[[Any], Any], x: np.ndarray, tolerance: float = 1e-12) -> None:
     ensemble = read_model(model)
     for rows in (x, at_thresholds(ensemble, x)):
         if len(rows):
@@ -85,31 +85,31 @@ def check_predictions(model: Any, predict: Callable[[Any], Any], x: np.ndarray, 
             np.testing.assert_allclose(ensemble.predict(rows), expected, rtol=tolerance, atol=tolerance)
 
 
-def margin(model: Any) -> Callable[[Any], Any]:
+def margin(model: Model) -> Callable[[Any], Any]:
     """The sum of a boosted model's trees, before its link function."""
-    return (
-        model._raw_predict
-        if hasattr(model, "_baseline_prediction")
-        else getattr(model, "decision_function", model.predict)
-    )
+    if hasattr(model, "decision_function"):
+        return model.decision_function
+    if getattr(model, "loss", "") in {"gamma", "poisson"}:
+        return lambda x: np.log(model.predict(x))
+    return model.predict
 
 
 @pytest.mark.parametrize(("model", "y"), cases(MISSING))
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
-def test_regression_values_with_missing_values(model: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
+def test_regression_values_with_missing_values(model: Model, y: np.ndarray, weights: np.ndarray | None) -> None:
     model.fit(X, y, sample_weight=weights)
     check_predictions(model, model.predict, X)
     assert read_model(model).output == "value"
 
 
 @pytest.mark.parametrize(("model", "y"), cases(MISSING))
-def test_trees_fitted_without_missing_values_send_them_where_the_library_does(model: Any, y: np.ndarray) -> None:
+def test_trees_fitted_without_missing_values_send_them_where_the_library_does(model: Model, y: np.ndarray) -> None:
     check_predictions(model.fit(FILLED, y), model.predict, X)
 
 
 @pytest.mark.parametrize(("model", "y"), cases(CLASSIFIERS))
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
-def test_class_probabilities(model: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
+def test_class_probabilities(model: Model, y: np.ndarray, weights: np.ndarray | None) -> None:
     model.fit(X, y, sample_weight=weights)
     probabilities = (lambda x: np.concatenate(model.predict_proba(x), 1)) if y.ndim > 1 else model.predict_proba
     check_predictions(model, probabilities, X)
@@ -121,7 +121,7 @@ def test_class_probabilities(model: Any, y: np.ndarray, weights: np.ndarray | No
 
 @pytest.mark.parametrize(("model", "y"), cases(BOOSTED))
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
-def test_gradient_boosting(model: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
+def test_gradient_boosting(model: Model, y: np.ndarray, weights: np.ndarray | None) -> None:
     model.fit(FILLED, y, sample_weight=weights)
     check_predictions(model, margin(model), FILLED)
     with pytest.raises(ValueError, match=r"row \d+, column 'column \d' is NaN"):
@@ -130,16 +130,17 @@ def test_gradient_boosting(model: Any, y: np.ndarray, weights: np.ndarray | None
 
 @pytest.mark.parametrize(("model", "y"), cases(HISTOGRAMS))
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
-def test_hist_gradient_boosting(model: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
+def test_hist_gradient_boosting(model: Model, y: np.ndarray, weights: np.ndarray | None) -> None:
     model.fit(X, y, sample_weight=weights)
-    check_predictions(model, model._raw_predict, X)
+    check_predictions(model, margin(model), X)
 
 
 def make_categories() -> pd.DataFrame:
     """Numbers and three kinds of categories, with values that are missing and, in the last rows, unseen."""
     generator = np.random.default_rng(3)
     table = pd.DataFrame(X[:, :2], columns=["first", "second"])
-    table.insert(1, "city", pd.Categorical(generator.choice(["Bonn", "Ulm", "Kiel", "Jena", None], len(X))))
+    cities = pd.Series(generator.choice(["Bonn", "Ulm", "Kiel", "Jena", ""], len(X))).replace("", None)
+    table.insert(1, "city", cities.astype("category"))
     table["size"] = pd.Categorical(generator.choice([10, 20, 30, 55, 70, 99], len(X)))
     return table
 
@@ -199,7 +200,7 @@ def test_names_of_columns_are_checked() -> None:
         (GradientBoostingRegressor(init=LinearRegression(), n_estimators=2), ValueError, "init"),
     ],
 )
-def test_other_models_are_refused(model: Any, error: type[Exception], message: str) -> None:
+def test_other_models_are_refused(model: Model, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         read_model(model.fit(FILLED, TARGET))
 

@@ -38,7 +38,8 @@ TYPES = {
     "base": np.float64,
     "roots": np.int32,
     "category_sets": np.bool_,
-    "missing_range": np.float64,
+    "missing_number": np.float64,
+    "accepts_missing": np.bool_,
 }
 """Types of all arrays."""
 
@@ -47,9 +48,9 @@ FACTS = (
     "output_names",
     "output",
     "input_dtype",
-    "accepts_missing",
+    "zero_threshold",
     "levels_in_frames",
-    "refuses_unseen",
+    "unseen",
     "named",
     "source",
 )
@@ -79,11 +80,13 @@ class TreeEnsemble:
         categories: row of `category_sets` of a categorical split; -1 for a numerical one.
         category_sets: (sets, codes), whether a category code goes to the left.
         unseen_left: where a code outside the columns of `category_sets` goes.
-        accepts_missing: whether the model has a rule for missing values.
-        missing_range: (features, 2), inclusive bounds of the numbers that count as missing besides NaN.
+        accepts_missing: (features,), whether the model has a rule for missing values of a feature; by default it has.
+        missing_number: (features,), a number that counts as missing besides NaN; NaN if there is none.
+        zero_threshold: numbers of at most this size are read as 0.
         levels: by feature, the categories that the codes 0, 1, ... stand for; other features contain codes already.
         levels_in_frames: whether levels are read from DataFrames only, and arrays contain codes.
-        refuses_unseen: whether a category that is not among the levels is an error; else it counts as missing.
+        unseen: what a category that is not among the levels is: "missing", an "error", or "other": it goes where
+            `unseen_left` says, and categories are compared as text.
         named: whether `feature_names` come from the model, so that the columns of a DataFrame are checked.
         source: what the ensemble was read from, e.g. "xgboost.XGBClassifier".
 
@@ -115,11 +118,12 @@ class TreeEnsemble:
     categories: Int[ndarray, " nodes"] | None = None
     category_sets: Bool[ndarray, "sets codes"] | None = None
     unseen_left: Bool[ndarray, " nodes"] | None = None
-    accepts_missing: bool = True
-    missing_range: Real[ndarray, "features 2"] | None = None
+    accepts_missing: Bool[ndarray, " features"] | None = None
+    missing_number: Real[ndarray, " features"] | None = None
+    zero_threshold: float = 0.0
     levels: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     levels_in_frames: bool = False
-    refuses_unseen: bool = False
+    unseen: Literal["missing", "other", "error"] = "missing"
     named: bool = True
     source: str = ""
     kind: ClassVar[str] = "tree ensemble"
@@ -131,7 +135,8 @@ class TreeEnsemble:
             "categories": np.full(nodes, -1),
             "category_sets": np.zeros((0, 1)),
             "unseen_left": np.zeros(nodes),
-            "missing_range": np.full((len(self.feature_names), 2), np.nan),
+            "missing_number": np.full(len(self.feature_names), np.nan),
+            "accepts_missing": np.ones(len(self.feature_names)),
         }
         for name, default in defaults.items():
             if getattr(self, name) is None:
@@ -170,7 +175,7 @@ class TreeEnsemble:
     def is_categorical(self) -> Bool[ndarray, " features"]:
         """Which features categorical splits use."""
         flags = np.zeros(self.n_features, dtype=bool)
-        flags[self.feature[self.categories >= 0]] = True
+        flags[self.feature[self.splits.categories >= 0]] = True
         return flags
 
     def encode(self, x: Array) -> Float64[ndarray, "rows features"]:
@@ -186,10 +191,11 @@ class TreeEnsemble:
             dtype=self.input_dtype,
             levels=self.levels,
             levels_in_frames=self.levels_in_frames,
-            refuses_unseen=self.refuses_unseen,
+            unseen=self.unseen,
             is_categorical=self.is_categorical,
-            missing_range=self.missing_range,
-            accepts_missing=self.accepts_missing,
+            missing_number=np.asarray(self.missing_number),
+            zero_threshold=self.zero_threshold,
+            accepts_missing=np.asarray(self.accepts_missing),
         )
 
     def apply(self, x: Array) -> Int32[ndarray, "rows trees"]:
@@ -242,7 +248,8 @@ class TreeEnsemble:
         expected = dict.fromkeys(PER_NODE, (nodes,)) | {
             "value": (nodes, outputs),
             "base": (outputs,),
-            "missing_range": (self.n_features, 2),
+            "missing_number": (self.n_features,),
+            "accepts_missing": (self.n_features,),
         }
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
@@ -251,13 +258,16 @@ class TreeEnsemble:
         for name, array in finite.items():
             if not np.isfinite(array).all():
                 raise ValueError(f"{name} must be finite; got {array[~np.isfinite(array)][0]}")
+        if (self.cover < 0).any():
+            raise ValueError(f"cover must not be negative, got {self.cover.min():g}")
         if (self.feature >= self.n_features).any():
             raise ValueError(
                 f"feature must be below {self.n_features}, the number of features; got {self.feature.max()}"
             )
-        if (self.categories >= len(self.category_sets)).any():
-            raise ValueError(f"categories must be rows of the {len(self.category_sets)} category_sets")
-        numerical = (self.feature >= 0) & (self.categories < 0)
+        categories, rows = self.splits.categories, len(self.splits.category_sets)
+        if (categories >= rows).any():
+            raise ValueError(f"categories must be rows 0..{rows - 1} of category_sets, got {categories.max()}")
+        numerical = (self.feature >= 0) & (categories < 0)
         if np.isnan(self.threshold[numerical]).any():
             raise ValueError("threshold must be a number at every numerical split, got NaN")
 

@@ -23,10 +23,11 @@ def encode_rows(
     dtype: str,
     levels: Mapping[int, Sequence[Any]],
     levels_in_frames: bool,
-    refuses_unseen: bool,
+    unseen: str,
     is_categorical: Bool[ndarray, " features"],
-    missing_range: Float64[ndarray, "features 2"],
-    accepts_missing: bool,
+    missing_number: Float64[ndarray, " features"],
+    zero_threshold: float,
+    accepts_missing: Bool[ndarray, " features"],
 ) -> Float64[ndarray, "rows features"]:
     """Return rows as float64, rounded to `dtype`, with NaN for missing values and codes for categories.
 
@@ -39,34 +40,27 @@ def encode_rows(
     if len(shape) != TABLE_DIMENSIONS or shape[1] != len(names):
         raise ValueError(f"x must have shape (rows, {len(names)}), one column per feature of the model; got {shape}")
     if is_frame or (levels and not levels_in_frames):
-        rows = _to_numbers(x, names, levels, refuses_unseen=refuses_unseen)
+        if levels_in_frames:
+            _check_categorical_columns(x, names, levels)
+        rows = _to_numbers(x, names, levels, unseen)
     else:
         rows = np.ascontiguousarray(check_numbers("x", x))
     if dtype == "float32":
         with np.errstate(over="ignore"):  # the splits send an infinite value to the same side
             rows = rows.astype(np.float32).astype(np.float64)
-    for column in np.flatnonzero(~np.isnan(missing_range[:, 0])):
-        low, high = missing_range[column]
-        rows[(rows[:, column] >= low) & (rows[:, column] <= high), column] = np.nan
-    for column in np.flatnonzero(is_categorical):
-        fractional = rows[:, column] % 1 > 0
-        if fractional.any():
-            raise ValueError(
-                f"column {names[column]!r} must contain whole category codes, got {rows[fractional, column][0]:g}"
-            )
-    if not accepts_missing and np.isnan(rows).any():
-        row, column = np.argwhere(np.isnan(rows))[0]
-        raise ValueError(
-            f"x must not contain missing values: row {row}, column {names[column]!r} is NaN, and this model has no "
-            "rule for missing values; impute them as in training"
-        )
+    if zero_threshold > 0:
+        rows[np.abs(rows) <= zero_threshold] = 0
+    for column in np.flatnonzero(~np.isnan(missing_number)):
+        rows[rows[:, column] == missing_number[column], column] = np.nan
+    _check_codes(rows, is_categorical, names)
+    _check_missing(rows, accepts_missing, names)
     return rows
 
 
 def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
     """Raise a ValueError that names the difference unless a table has the columns that the model was fitted on."""
-    if list(columns) == list(names):
-        return
+    if [column.replace(" ", "_") for column in columns] == [name.replace(" ", "_") for name in names]:
+        return  # LightGBM replaces spaces
     if sorted(columns) == sorted(names):
         raise ValueError(f"x must have its columns in the order of the model: {shorten(list(names), 200)}")
     absent = [name for name in names if name not in columns]
@@ -75,17 +69,55 @@ def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
     raise ValueError(f"x must have the columns that the model was fitted on; it {' and '.join(parts)}")
 
 
+def _check_codes(
+    rows: Float64[ndarray, "rows features"], is_categorical: Bool[ndarray, " features"], names: Sequence[str]
+) -> None:
+    """Raise a ValueError if a categorical feature contains fractions."""
+    for column in np.flatnonzero(is_categorical):
+        fractional = rows[:, column] != np.trunc(rows[:, column])
+        fractional &= ~np.isnan(rows[:, column])
+        if fractional.any():
+            raise ValueError(
+                f"column {names[column]!r} must contain whole category codes, got {rows[fractional, column][0]:g}"
+            )
+
+
+def _check_missing(
+    rows: Float64[ndarray, "rows features"], accepts_missing: Bool[ndarray, " features"], names: Sequence[str]
+) -> None:
+    """Raise a ValueError if a value is missing for which the model has no rule."""
+    refused = np.isnan(rows[:, ~accepts_missing])
+    if refused.any():
+        row, number = np.argwhere(refused)[0]
+        name = names[int(np.flatnonzero(~accepts_missing)[number])]
+        raise ValueError(
+            f"x must not contain missing values: row {row}, column {name!r} is NaN, and the model has no rule for its "
+            "missing values; impute them as in training"
+        )
+
+
+def _check_categorical_columns(x: Array, names: Sequence[str], levels: Mapping[int, Sequence[Any]]) -> None:
+    """Raise a ValueError unless the columns of pandas' category type are those that have levels."""
+    categorical = {column for column, dtype in enumerate(x.dtypes) if dtype.name == "category"}
+    if categorical != set(levels):
+        expected, actual = ([names[column] for column in sorted(columns)] for columns in (levels, categorical))
+        raise ValueError(
+            f"x must have the categorical columns that the model was fitted on, {shorten(expected, 200)}; got "
+            f"{shorten(actual, 200)}: convert them with astype('category'), or pass an array of codes"
+        )
+
+
 def _to_numbers(
-    x: Array, names: Sequence[str], levels: Mapping[int, Sequence[Any]], *, refuses_unseen: bool
+    x: Array, names: Sequence[str], levels: Mapping[int, Sequence[Any]], unseen: str
 ) -> Float64[ndarray, "rows features"]:
     """Return a table as numbers, column by column: codes where a column has levels, else what it contains."""
     is_frame = hasattr(x, "iloc")
-    table = x if is_frame else to_numpy(x)
+    table: Any = x if is_frame else to_numpy(x)
     rows = np.empty(tuple(np.shape(x)))
     for column, name in enumerate(names):
         values = table.iloc[:, column] if is_frame else table[:, column]
         if column in levels:
-            rows[:, column] = _to_codes(name, values.tolist(), levels[column], refuses_unseen=refuses_unseen)
+            rows[:, column] = _to_codes(name, values.tolist(), levels[column], unseen)
         else:
             try:
                 rows[:, column] = (
@@ -96,17 +128,28 @@ def _to_numbers(
     return rows
 
 
-def _to_codes(name: str, values: list[Any], levels: Sequence[Any], *, refuses_unseen: bool) -> list[float]:
-    """Return the code of each category; a missing or unseen one is NaN."""
+def _to_codes(name: str, values: list[Any], levels: Sequence[Any], unseen: str) -> list[float]:
+    """Return the code of each category: NaN if it is missing, and -1 if it is unseen but does not count as missing."""
     codes = {level: float(code) for code, level in enumerate(levels)}
-    found = [codes.get(value, np.nan) for value in values]
-    if refuses_unseen:
-        for value, code in zip(values, found, strict=True):
-            if code != code and not _is_missing(value):  # noqa: PLR0124 - NaN differs from itself
-                raise ValueError(f"column {name!r} must contain categories of the training data, got {shorten(value)}")
+    other = np.nan if unseen == "missing" else -1.0
+    if unseen == "other":
+        values = [to_text(name, value) for value in values]
+    found = [np.nan if is_missing(value) else codes.get(value, other) for value in values]
+    if unseen == "error" and -1.0 in found:
+        value = values[found.index(-1.0)]
+        raise ValueError(f"column {name!r} must contain categories of the training data, got {shorten(value)}")
     return found
 
 
-def _is_missing(value: object) -> bool:
+def to_text(name: str, value: object) -> object:
+    """Return a category as text, as CatBoost compares categories; missing ones are returned as they are."""
+    if is_missing(value):
+        return value
+    if isinstance(value, float):
+        raise TypeError(f"column {name!r} must contain categories as strings or whole numbers, got {value!r}")
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+def is_missing(value: object) -> bool:
     """Whether a value is None, NaN, or the missing value of pandas."""
     return value is None or type(value).__name__ in {"NAType", "NaTType"} or value != value  # noqa: PLR0124 - NaN

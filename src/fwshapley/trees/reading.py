@@ -7,13 +7,18 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fwshapley._internal.checks import check_path, shorten
+from fwshapley._internal.checks import Array, check_path, shorten
 from fwshapley.trees.ensemble import TreeEnsemble
 
 LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
 
 
-def read_model(model: Any, *, output: str | None = None) -> TreeEnsemble:  # noqa: ANN401 - of any of four libraries
+def read_model(
+    model: Any,  # noqa: ANN401 - of any of four libraries
+    *,
+    output: str | None = None,
+    categories: Array | None = None,
+) -> TreeEnsemble:
     """Read the trees of a fitted model: exactly what its library's `predict` computes, in arrays.
 
     Supported are decision trees, forests, ExtraTrees, GradientBoosting and HistGradientBoosting of scikit-learn, models
@@ -26,6 +31,8 @@ def read_model(model: Any, *, output: str | None = None) -> TreeEnsemble:  # noq
             LightGBM as text, or CatBoost as JSON.
         output: "margin" (the score before the link function), "value" (of a regression) or "probability" (of trees
             and forests); by default what the sum of the trees is. Others are refused: they have no closed form.
+        categories: rows that contain every category of the training data, for a CatBoost model that splits on
+            categories: it stores hashes of them alone.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -55,7 +62,7 @@ def read_model(model: Any, *, output: str | None = None) -> TreeEnsemble:  # noq
     if library == "catboost":
         from fwshapley.trees.catboost_reader import read_catboost  # noqa: PLC0415 - as above
 
-        return read_catboost(model, output)
+        return read_catboost(model, output, categories)
     raise TypeError(
         f"model must be a fitted tree ensemble of {', '.join(LIBRARIES)}, or a path, got {shorten(model)}; "
         "use FeatureExplainer for other models"

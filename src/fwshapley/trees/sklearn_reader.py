@@ -14,14 +14,14 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from fwshapley._internal.checks import shorten
-from fwshapley.trees.ensemble import TreeEnsemble
-from fwshapley.trees.tree import Tree, check_output, in_column, join_trees, name_columns, name_outputs
+from fwshapley.trees.ensemble import Output, TreeEnsemble
+from fwshapley.trees.tree import Model, Tree, check_output, in_column, join_trees, name_columns, name_outputs
 
 BITS = 32
 CONSTANT_INITS = ("DummyClassifier", "DummyRegressor")
 
 
-def read_sklearn(model: Any, output: str | None = None) -> TreeEnsemble:  # noqa: ANN401 - any estimator
+def read_sklearn(model: Model, output: str | None = None) -> TreeEnsemble:
     """Return a fitted scikit-learn model as an ensemble, or raise a TypeError that names its class.
 
     Args:
@@ -42,15 +42,15 @@ def read_sklearn(model: Any, output: str | None = None) -> TreeEnsemble:  # noqa
     raise TypeError(f"model must be one of {', '.join(READERS)} or a subclass, got {type(model).__name__}; {hint}")
 
 
-def _read_tree(model: Any, output: str | None) -> TreeEnsemble:  # noqa: ANN401 - a tree
+def _read_tree(model: Model, output: str | None) -> TreeEnsemble:
     return _read_mean(model, [model], output)
 
 
-def _read_forest(model: Any, output: str | None) -> TreeEnsemble:  # noqa: ANN401 - a forest
+def _read_forest(model: Model, output: str | None) -> TreeEnsemble:
     return _read_mean(model, model.estimators_, output)
 
 
-def _read_mean(model: Any, estimators: Sequence[Any], output: str | None) -> TreeEnsemble:  # noqa: ANN401 - either
+def _read_mean(model: Model, estimators: Sequence[Any], output: str | None) -> TreeEnsemble:
     """Return the mean of trees: of class fractions, or of regression values."""
     is_classifier = hasattr(model, "classes_")
     if is_classifier:
@@ -65,18 +65,18 @@ def _read_mean(model: Any, estimators: Sequence[Any], output: str | None) -> Tre
         for estimator in estimators
     ]
     mean = [tree._replace(value=tree.value / len(trees)) for tree in trees]
-    available = "probability" if is_classifier else "value"
-    return _make_ensemble(model, mean, names, np.zeros(len(names)), output, available)
+    available: Output = "probability" if is_classifier else "value"
+    return _make_ensemble(model, mean, names, np.zeros(len(names)), output=output, available=available)
 
 
-def _class_fractions(estimator: Any) -> Float64[ndarray, "nodes outputs"]:  # noqa: ANN401 - a classification tree
+def _class_fractions(estimator: Model) -> Float64[ndarray, "nodes outputs"]:
     """Return the class fractions of every node, for all outputs of a tree one after another."""
     counts = np.atleast_1d(estimator.n_classes_)
     parts = [estimator.tree_.value[:, number, :count] for number, count in enumerate(counts)]
     return np.concatenate([part / np.where(total := part.sum(1, keepdims=True), total, 1) for part in parts], axis=1)
 
 
-def _from_tree(tree: Any, value: Float64[ndarray, "nodes outputs"]) -> Tree:  # noqa: ANN401 - sklearn.tree._tree.Tree
+def _from_tree(tree: Model, value: Float64[ndarray, "nodes outputs"]) -> Tree:
     return Tree(
         feature=tree.feature,
         threshold=tree.threshold,
@@ -88,7 +88,7 @@ def _from_tree(tree: Any, value: Float64[ndarray, "nodes outputs"]) -> Tree:  # 
     )
 
 
-def _read_gradient_boosting(model: Any, output: str | None) -> TreeEnsemble:  # noqa: ANN401 - an estimator
+def _read_gradient_boosting(model: Model, output: str | None) -> TreeEnsemble:
     """Return init + learning_rate * the sum of the regression trees of each class."""
     init = type(model.init_).__name__
     if init not in CONSTANT_INITS and not (isinstance(model.init_, str) and model.init_ == "zero"):
@@ -103,10 +103,10 @@ def _read_gradient_boosting(model: Any, output: str | None) -> TreeEnsemble:  # 
         for stage in model.estimators_
         for column, tree in enumerate(stage)
     ]
-    return _make_ensemble(model, trees, classes, base, output, available)
+    return _make_ensemble(model, trees, classes, base, output=output, available=available)
 
 
-def _read_hist_gradient_boosting(model: Any, output: str | None) -> TreeEnsemble:  # noqa: ANN401 - an estimator
+def _read_hist_gradient_boosting(model: Model, output: str | None) -> TreeEnsemble:
     """Return baseline + the sum of the trees of each class, whose categories are first turned into codes."""
     base = np.ravel(model._baseline_prediction)  # noqa: SLF001 - not public
     has_link = "Identity" not in type(model._loss.link).__name__  # noqa: SLF001 - not public
@@ -126,10 +126,12 @@ def _read_hist_gradient_boosting(model: Any, output: str | None) -> TreeEnsemble
         for stage in model._predictors  # noqa: SLF001 - not public
         for column, predictor in enumerate(stage)
     ]
-    return _make_ensemble(model, trees, names, base, output, available, levels=levels, input_dtype="float64")
+    return _make_ensemble(
+        model, trees, names, base, output=output, available=available, levels=levels, input_dtype="float64"
+    )
 
 
-def _from_predictor(predictor: Any, columns: ndarray, column: int, outputs: int) -> Tree:  # noqa: ANN401 - a TreePredictor
+def _from_predictor(predictor: Model, columns: ndarray, column: int, outputs: int) -> Tree:
     nodes = predictor.nodes
     is_leaf = nodes["is_leaf"].astype(bool)
     categorical = np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf)
@@ -150,7 +152,7 @@ def _from_predictor(predictor: Any, columns: ndarray, column: int, outputs: int)
     )
 
 
-def _boosted_outputs(model: Any, outputs: int, *, has_link: bool) -> tuple[Sequence[str], str]:  # noqa: ANN401 - boosted trees
+def _boosted_outputs(model: Model, outputs: int, *, has_link: bool) -> tuple[Sequence[str], Output]:
     """Return the names of the outputs of boosted trees, and what their sum is."""
     if not hasattr(model, "classes_"):
         return name_outputs(outputs), "margin" if has_link else "value"
@@ -159,12 +161,13 @@ def _boosted_outputs(model: Any, outputs: int, *, has_link: bool) -> tuple[Seque
 
 
 def _make_ensemble(
-    model: Any,  # noqa: ANN401 - an estimator
+    model: Model,
     trees: Sequence[Tree],
     output_names: Sequence[str],
     base: Float64[ndarray, " outputs"],
+    *,
     output: str | None,
-    available: str,
+    available: Output,
     **fields: Any,  # noqa: ANN401 - of TreeEnsemble
 ) -> TreeEnsemble:
     source = type(model).__name__
@@ -176,7 +179,7 @@ def _make_ensemble(
         named=named,
         output_names=tuple(output_names),
         output=check_output(output, available, source),
-        accepts_missing=bool(model.__sklearn_tags__().input_tags.allow_nan),
+        accepts_missing=np.full(model.n_features_in_, bool(model.__sklearn_tags__().input_tags.allow_nan)),
         source=f"sklearn.{source}",
         **{"input_dtype": "float32"} | fields,
     )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
 
 from fwshapley._internal.checks import check_choice
-from fwshapley.trees.ensemble import TYPES
+from fwshapley.trees.ensemble import TYPES, Output
 
 MAX_CATEGORY_CELLS = 2**30
 """Most entries of `TreeEnsemble.category_sets`, one byte each."""
 
-OUTPUTS = ("margin", "value", "probability")
+Model = Any
+"""A fitted model of scikit-learn, XGBoost, LightGBM or CatBoost."""
 
 COPIED = ("threshold", "missing_left", "cover")
 """Fields that are only strung together."""
@@ -69,10 +70,10 @@ def drop_unreached(tree: Tree) -> Tree:
         return tree
     number = np.full(len(tree.feature), -1)
     number[kept] = np.arange(len(kept))
-    arrays = {name: getattr(tree, name)[kept] for name in ("feature", "missing_left", "value", *COPIED)}
-    children = {name: np.where(tree.left < 0, -1, number[getattr(tree, name)])[kept] for name in ("left", "right")}
+    arrays: dict[str, Any] = {name: getattr(tree, name)[kept] for name in ("feature", "missing_left", "value", *COPIED)}
+    arrays |= {name: np.where(tree.left < 0, -1, number[getattr(tree, name)])[kept] for name in ("left", "right")}
     categories = {int(number[node]): listed for node, listed in tree.categories.items() if number[node] >= 0}
-    return tree._replace(**arrays, **children, categories=categories)
+    return tree._replace(**arrays, categories=categories)
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def name_outputs(count: int) -> tuple[str, ...]:
     return tuple(f"output {number}" for number in range(count))
 
 
-def check_output(requested: str | None, available: str, source: str) -> str:
+def check_output(requested: str | None, available: Output, source: str) -> Output:
     """Return what an ensemble predicts, or raise a ValueError if something else is requested that has no closed form.
 
     Args:
@@ -114,7 +115,7 @@ def check_output(requested: str | None, available: str, source: str) -> str:
     """
     if requested is None:
         return available
-    check_choice("output", requested, OUTPUTS)
+    check_choice("output", requested, get_args(Output))
     if requested == available or (requested == "margin" and available == "value"):
         return available
     if available == "margin":

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from fwshapley.trees.ensemble import TreeEnsemble
+from fwshapley.trees.ensemble import Output, TreeEnsemble
 from fwshapley.trees.tree import (
+    Model,
     Tree,
     check_output,
     drop_unreached,
@@ -48,7 +49,7 @@ LINKS: dict[str, Callable[[Float64[ndarray, " outputs"]], Float64[ndarray, " out
 """From the saved base score to the margin, by objective."""
 
 
-def read_xgboost(model: Any, output: str | None = None) -> TreeEnsemble:  # noqa: ANN401 - a Booster or an XGBModel
+def read_xgboost(model: Model, output: str | None = None) -> TreeEnsemble:
     """Return an XGBoost model as an ensemble.
 
     Args:
@@ -109,7 +110,7 @@ def read_xgboost_json(
         trees = read_trees(booster, n_iterations, len(base))
         features = int(learner["learner_model_param"]["num_feature"])
         names = learner.get("feature_names") or []
-        available = "value" if objective.removeprefix("reg:") in VALUES else "margin"
+        available: Output = "value" if objective.removeprefix("reg:") in VALUES else "margin"
         output_names = classes if len(classes) == len(base) else classes[1:] if len(base) == 1 else ()
         return TreeEnsemble(
             **join_trees(trees),
@@ -119,10 +120,10 @@ def read_xgboost_json(
             output_names=output_names or name_outputs(len(base)),
             output=check_output(output, available, source or f"objective {objective}"),
             input_dtype="float32",
-            missing_range=np.full((features, 2), np.float32(missing), dtype=np.float64),
+            missing_number=np.full(features, np.float32(missing), dtype=np.float64),
             levels=read_levels(booster),
             levels_in_frames=True,
-            refuses_unseen=True,
+            unseen="error",
             source=f"xgboost.{source or 'Booster'}",
         )
 
