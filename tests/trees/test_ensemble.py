@@ -60,6 +60,13 @@ def test_categories_go_left_if_they_are_in_the_set_and_others_where_the_node_say
         make_stump(**categories).predict([[1.5]])
 
 
+def test_flags_and_objects_are_numbers() -> None:
+    assert make_stump().predict(np.array([[True], [False]])).ravel().tolist() == [13, 11]
+    assert make_stump().predict(np.array([[0.2], [None], [7]], dtype=object)).ravel().tolist() == [11, 13, 13]
+    with pytest.raises(TypeError, match="x must contain numbers"):
+        make_stump().predict(np.array([["tall"]], dtype=object))
+
+
 def test_a_number_may_count_as_missing() -> None:
     stump = make_stump(missing_number=np.array([-1.0]))
     assert stump.predict([[-1.0], [-2.0]]).ravel().tolist() == [13, 11]

@@ -104,7 +104,7 @@ def test_the_margin_of_a_forest_is_what_its_predictions_are_made_of(objective: s
     y = {"regression": TARGET, "binary": CLASSES > 0, "poisson": CLASSES}[objective]
     options = {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6, "objective": objective}
     booster = lightgbm.train(PARAMETERS | options, lightgbm.Dataset(X, y), 7)
-    link = {"regression": lambda s: s, "binary": lambda s: 1 / (1 + np.exp(-s)), "poisson": np.exp}[objective]
+    link: Model = {"regression": lambda s: s, "binary": lambda s: 1 / (1 + np.exp(-s)), "poisson": np.exp}[objective]
     np.testing.assert_allclose(link(read_model(booster).predict(X)[:, 0]), booster.predict(X), **TOLERANCE)
 
 
@@ -155,7 +155,9 @@ def test_ordered_categories_cannot_be_told_from_others_so_codes_are_needed() -> 
     ensemble = read_model(model)
     with pytest.raises(ValueError, match="codes"):
         ensemble.predict(table)
-    codes = table.assign(city=table["city"].cat.codes.replace(-1, np.nan), size=table["size"].cat.codes).to_numpy(float)
+    codes = table.assign(
+        city=table["city"].cat.codes.astype(float).replace(-1, np.nan), size=table["size"].cat.codes
+    ).to_numpy(float)
     np.testing.assert_allclose(ensemble.predict(codes)[:, 0], model.predict(table), **TOLERANCE)
 
 
@@ -217,6 +219,8 @@ def test_what_cannot_be_represented_is_refused() -> None:
         ("Tree=", "Three=", "no trees"),
         ("left_child=", "left_child=5 ", "left_child"),
         ("num_tree_per_iteration=1", "", "num_tree_per_iteration"),
+        ("threshold=", "threshold=x ", "LightGBM model cannot be read"),
+        ("feature_names=Column_0 ", "feature_names=", "4 of 5"),
     ],
 )
 def test_damaged_and_unknown_files_are_refused(old: str, new: str, message: str, tmp_path: Path) -> None:

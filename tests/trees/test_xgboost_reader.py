@@ -229,9 +229,31 @@ def test_damaged_and_unknown_files_are_refused(tmp_path: Path) -> None:
         tree[name] = tree[name][:3]
     with pytest.raises(ValueError, match=r"nodes|damaged"):
         read_model(write(tmp_path, cut))
+    unnamed = document()
+    unnamed["learner"]["feature_names"] = ["one"]
+    with pytest.raises(ValueError, match="1 entries for 5"):
+        read_model(write(tmp_path, unnamed))
+    based = document()
+    based["learner"]["learner_model_param"]["base_score"] = "high"
+    with pytest.raises(ValueError, match="XGBoost model cannot be read"):
+        read_model(write(tmp_path, based))
     old = document(objective="binary:logitraw") | {"version": [2, 1, 0]}
     with pytest.raises(ValueError, match=r"binary:logitraw.*3\.1"):
         read_model(write(tmp_path, old))
+
+
+def test_the_json_of_earlier_versions(tmp_path: Path) -> None:
+    content = document(objective="binary:logistic") | {"version": [1, 7, 6]}
+    learner = content["learner"]
+    learner["learner_model_param"]["base_score"] = "2.5E-1"
+    model = learner["gradient_booster"]["model"]
+    del model["cats"], model["iteration_indptr"]
+    for tree in model["trees"]:
+        tree["default_left"] = [bool(flag) for flag in tree["default_left"]]
+    path = write(tmp_path, content)
+    booster = xgboost.Booster(model_file=path)
+    expected = booster.predict(xgboost.DMatrix(X), output_margin=True)
+    np.testing.assert_allclose(read_model(path).predict(X)[:, 0], expected, **TOLERANCE)
 
 
 def test_a_dump_of_single_trees_is_refused(tmp_path: Path) -> None:

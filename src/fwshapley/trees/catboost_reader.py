@@ -78,7 +78,7 @@ def read_catboost(model: Model, output: str | None = None, categories: Array | N
                 f"CatBoost cannot save this model as JSON ({error}); train without text and embedding features"
             ) from error
         document = json.loads(path.read_text(encoding="utf-8"))
-    hashes = {} if categories is None else read_hashes(model, categories)
+    hashes = {} if categories is None else _read_hashes(model, categories)
     return read_catboost_json(document, output, source=source, hashes=hashes)
 
 
@@ -103,10 +103,10 @@ def read_catboost_json(
         codes = {number: code for code, number in enumerate((hashes or {}).values())}
         rules = SplitRules(floats, categorical, codes)
         is_symmetric = "oblivious_trees" in document
-        read = read_symmetric if is_symmetric else read_nested
+        read = _read_symmetric if is_symmetric else _read_nested
         saved = document["oblivious_trees" if is_symmetric else "trees"]
         if not saved:
-            raise ValueError("the CatBoost model has no trees; train it first")
+            raise ValueError("it has no trees; train it first")
         trees = [read(tree, rules, scale, len(base)) for tree in saved]
         names = [str(columns[column]["feature_id"]) if column in columns else "" for column in range(max(columns) + 1)]
         named = all(names) and names != [str(column) for column in range(len(names))]
@@ -130,7 +130,7 @@ def read_catboost_json(
         )
 
 
-def read_hashes(model: Model, categories: Array) -> dict[str, int]:
+def _read_hashes(model: Model, categories: Array) -> dict[str, int]:
     """Return CatBoost's hashes of the categories in some rows, which it writes into a model exported as Python code."""
     from catboost import CatBoost, Pool  # noqa: PLC0415 - the library of the model
 
@@ -161,7 +161,7 @@ def read_hashes(model: Model, categories: Array) -> dict[str, int]:
     return {level: hashes[level] for level in levels}
 
 
-def read_symmetric(tree: Mapping[str, Any], rules: SplitRules, scale: float, outputs: int) -> Tree:
+def _read_symmetric(tree: Mapping[str, Any], rules: SplitRules, scale: float, outputs: int) -> Tree:
     """Return a tree with one split per level, the last split at the root: then leaves are in CatBoost's order."""
     splits_of_levels = tree["splits"] or []  # null if there is none
     depth = len(splits_of_levels)
@@ -170,7 +170,7 @@ def read_symmetric(tree: Mapping[str, Any], rules: SplitRules, scale: float, out
     covers = [np.array(tree.get("leaf_weights") or np.zeros(leaves), dtype=np.float64)]
     while len(covers[-1]) > 1:
         covers.append(covers[-1].reshape(-1, 2).sum(1))
-    levels = [read_split(split, rules) for split in reversed(splits_of_levels)]
+    levels = [_read_split(split, rules) for split in reversed(splits_of_levels)]
     at_level = np.repeat(np.arange(depth), 2 ** np.arange(depth))
     nodes = np.arange(inner)
     none = np.full(leaves, -1)
@@ -187,7 +187,7 @@ def read_symmetric(tree: Mapping[str, Any], rules: SplitRules, scale: float, out
     )
 
 
-def read_nested(tree: Mapping[str, Any], rules: SplitRules, scale: float, outputs: int) -> Tree:
+def _read_nested(tree: Mapping[str, Any], rules: SplitRules, scale: float, outputs: int) -> Tree:
     """Return a tree whose nodes are written inside each other."""
     nodes, children = [tree], [(-1, -1)]
     for number, node in enumerate(nodes):  # grows while it runs
@@ -196,7 +196,7 @@ def read_nested(tree: Mapping[str, Any], rules: SplitRules, scale: float, output
             nodes += [node["left"], node["right"]]
             children += [(-1, -1)] * 2
     is_leaf = np.array(children)[:, 0] < 0
-    splits = [read_split(node["split"], rules) if "split" in node else LEAF for node in nodes]
+    splits = [_read_split(node["split"], rules) if "split" in node else LEAF for node in nodes]
     value = np.array(
         [
             np.broadcast_to(node["value"], outputs) if leaf else np.zeros(outputs)
@@ -220,7 +220,7 @@ def read_nested(tree: Mapping[str, Any], rules: SplitRules, scale: float, output
     )
 
 
-def read_split(split: Mapping[str, Any], rules: SplitRules) -> Split:
+def _read_split(split: Mapping[str, Any], rules: SplitRules) -> Split:
     """Return a split, or raise a ValueError that names its kind if it cannot be represented."""
     kind = split.get("split_type")
     if kind == "FloatFeature":

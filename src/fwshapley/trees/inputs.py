@@ -44,7 +44,8 @@ def encode_rows(
             _check_categorical_columns(x, names, levels)
         rows = _to_numbers(x, names, levels, unseen)
     else:
-        rows = np.ascontiguousarray(check_numbers("x", x))
+        numbers = to_numpy(x)
+        rows = np.ascontiguousarray(check_numbers("x", _to_floats(numbers) if numbers.dtype.kind in "bO" else numbers))
     if dtype == "float32":
         with np.errstate(over="ignore"):  # the splits send an infinite value to the same side
             rows = rows.astype(np.float32).astype(np.float64)
@@ -78,7 +79,7 @@ def _check_codes(
         fractional &= ~np.isnan(rows[:, column])
         if fractional.any():
             raise ValueError(
-                f"column {names[column]!r} must contain whole category codes, got {rows[fractional, column][0]:g}"
+                f"column {names[int(column)]!r} must contain whole category codes, got {rows[fractional, column][0]:g}"
             )
 
 
@@ -119,13 +120,18 @@ def _to_numbers(
         if column in levels:
             rows[:, column] = _to_codes(name, values.tolist(), levels[column], unseen)
         else:
-            try:
-                rows[:, column] = (
-                    values.to_numpy(np.float64, na_value=np.nan) if is_frame else values.astype(np.float64)
-                )
-            except (TypeError, ValueError) as error:
-                raise TypeError(f"column {name!r} must contain numbers, as in training ({error})") from error
+            rows[:, column] = _to_floats(values, f"column {name!r}")
     return rows
+
+
+def _to_floats(values: Any, name: str = "x") -> Float64[ndarray, ...]:  # noqa: ANN401 - a column or an array
+    """Return flags, or objects that are numbers or missing, as floats."""
+    try:
+        return (
+            values.to_numpy(np.float64, na_value=np.nan) if hasattr(values, "to_numpy") else values.astype(np.float64)
+        )
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must contain numbers, as in training ({error})") from error
 
 
 def _to_codes(name: str, values: list[Any], levels: Sequence[Any], unseen: str) -> list[float]:

@@ -68,23 +68,21 @@ def read_lightgbm_text(
     with reading("LightGBM"):
         body, _, footer = text.partition("end of trees")
         head, *blocks = body.split("\nTree=")
-        header = read_fields(head)
+        header = _read_fields(head)
         if header["version"] not in VERSIONS:
-            raise ValueError(
-                f"the model has LightGBM's text version {header['version']!r}; {', '.join(VERSIONS)} can be read"
-            )
+            raise ValueError(f"its text has version {header['version']!r}; {', '.join(VERSIONS)} can be read")
         if not blocks or not footer:
-            raise ValueError("the LightGBM model has no trees, or its file is cut off; train it or save it again")
+            raise ValueError("it has no trees, or its file is cut off; train it or save it again")
         outputs = int(header["num_tree_per_iteration"])
         weight = outputs / len(blocks) if "average_output" in header else 1.0
         trees = [
-            read_tree(read_fields(block), number % outputs, outputs, weight) for number, block in enumerate(blocks)
+            _read_tree(_read_fields(block), number % outputs, outputs, weight) for number, block in enumerate(blocks)
         ]
         objective = header.get("objective", "custom").split()
         is_value = objective[0] in VALUES and "sqrt" not in objective
         names = header["feature_names"].split()
         if len(names) != int(header["max_feature_idx"]) + 1:
-            raise ValueError(f"the LightGBM model names {len(names)} of {int(header['max_feature_idx']) + 1} features")
+            raise ValueError(f"it names {len(names)} of {int(header['max_feature_idx']) + 1} features")
         named = names != [f"Column_{number}" for number in range(len(names))]
         output_names = classes if len(classes) == outputs else classes[1:] if outputs == 1 else ()
         return TreeEnsemble(
@@ -95,20 +93,20 @@ def read_lightgbm_text(
             output_names=output_names or name_outputs(outputs),
             output=check_output(output, "value" if is_value else "margin", source or f"objective {objective[0]}"),
             input_dtype="float64",
-            missing_number=read_missing_number(trees, len(names)),
+            missing_number=_read_missing_number(trees, len(names)),
             zero_threshold=ZERO,
-            levels=read_levels(header, footer),
+            levels=_read_levels(header, footer),
             levels_in_frames=True,
             source=f"lightgbm.{source or 'Booster'}",
         )
 
 
-def read_fields(block: str) -> dict[str, str]:
+def _read_fields(block: str) -> dict[str, str]:
     """Return the lines name=value of a block, and lines without a value."""
     return dict(line.partition("=")[::2] for line in block.splitlines() if line)
 
 
-def read_tree(
+def _read_tree(
     fields: Mapping[str, str], column: int, outputs: int, weight: float
 ) -> tuple[Tree, Int[ndarray, " nodes"]]:
     """Return a tree, inner nodes before leaves, and for its nodes what is missing."""
@@ -144,12 +142,12 @@ def read_tree(
         missing_left=np.append(missing_left, zeros > 0),
         value=in_column(np.append(np.zeros(inner), weight * values), column, outputs),
         cover=np.append(at_splits("internal_count", np.float64), counts),
-        categories=read_categories(fields, np.flatnonzero(is_categorical), threshold),
+        categories=_read_categories(fields, np.flatnonzero(is_categorical), threshold),
     )
     return tree, np.append(np.where(is_categorical, MISSING_IS_NAN, missing), none)
 
 
-def read_categories(
+def _read_categories(
     fields: Mapping[str, str], nodes: Int[ndarray, " splits"], threshold: ndarray
 ) -> dict[int, ndarray]:
     """Return the codes in the bitset of each categorical split, which its threshold numbers."""
@@ -166,7 +164,7 @@ def read_categories(
     return listed
 
 
-def read_missing_number(trees: Sequence[tuple[Tree, ndarray]], features: int) -> Float64[ndarray, " features"]:
+def _read_missing_number(trees: Sequence[tuple[Tree, ndarray]], features: int) -> Float64[ndarray, " features"]:
     """Return the number that counts as missing, which is 0 if a feature's splits say so."""
     feature = np.concatenate([tree.feature for tree, _ in trees])
     missing = np.concatenate([missing for _, missing in trees])
@@ -175,13 +173,13 @@ def read_missing_number(trees: Sequence[tuple[Tree, ndarray]], features: int) ->
     other[feature[(feature >= 0) & (missing != MISSING_IS_ZERO)]] = True
     if (zero & other).any():
         raise ValueError(
-            "some trees of the LightGBM model were trained with zero_as_missing and some without, so zeros have two "
+            "some trees were trained with zero_as_missing and some without, so zeros have two "
             "meanings; train all of them alike"
         )
     return np.where(zero, 0.0, np.nan)
 
 
-def read_levels(header: Mapping[str, str], footer: str) -> dict[int, list[Any]]:
+def _read_levels(header: Mapping[str, str], footer: str) -> dict[int, list[Any]]:
     """Return the categories of the DataFrame that the model was trained on, by column.
 
     LightGBM saves the categories, and which features it treats as categorical. Where their numbers differ (ordered

@@ -78,9 +78,11 @@ def drop_unreached(tree: Tree) -> Tree:
 
 @contextmanager
 def reading(library: str) -> Iterator[None]:
-    """Turn what goes wrong inside a damaged or incomplete model into a ValueError that says so."""
+    """Turn what goes wrong inside a damaged or incomplete model into a ValueError that names the library."""
     try:
         yield
+    except ValueError as error:
+        raise ValueError(f"the {library} model cannot be read: {error}") from error
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(
             f"the {library} model is damaged, incomplete or of an unknown version ({type(error).__name__}: {error}); "

@@ -97,7 +97,7 @@ def read_xgboost_json(
         missing: a number that counts as missing besides NaN.
     """
     with reading("XGBoost"):
-        check_version(document["version"])
+        _check_version(document["version"])
         learner = document["learner"]
         booster = learner["gradient_booster"]
         if booster["name"] == "gblinear":
@@ -106,12 +106,14 @@ def read_xgboost_json(
         attributes = learner.get("attributes", {})
         if n_iterations is None and "scikit_learn" in attributes and "best_iteration" in attributes:
             n_iterations = int(attributes["best_iteration"]) + 1
-        base = read_base(learner, objective, document["version"])
-        trees = read_trees(booster, n_iterations, len(base))
+        base = _read_base(learner, objective, document["version"])
+        trees = _read_trees(booster, n_iterations, len(base))
         features = int(learner["learner_model_param"]["num_feature"])
         names = learner.get("feature_names") or []
         available: Output = "value" if objective.removeprefix("reg:") in VALUES else "margin"
         output_names = classes if len(classes) == len(base) else classes[1:] if len(base) == 1 else ()
+        if len(names) not in {0, features}:
+            raise ValueError(f"feature_names has {len(names)} entries for {features} features")
         return TreeEnsemble(
             **join_trees(trees),
             base=base,
@@ -121,23 +123,23 @@ def read_xgboost_json(
             output=check_output(output, available, source or f"objective {objective}"),
             input_dtype="float32",
             missing_number=np.full(features, np.float32(missing), dtype=np.float64),
-            levels=read_levels(booster),
+            levels=_read_levels(booster),
             levels_in_frames=True,
             unseen="error",
             source=f"xgboost.{source or 'Booster'}",
         )
 
 
-def check_version(version: list[int]) -> None:
+def _check_version(version: list[int]) -> None:
     """Raise a ValueError unless models of a version can be read."""
     if version[0] not in VERSIONS:
         raise ValueError(
-            f"the model was written by XGBoost {'.'.join(map(str, version))}; versions {VERSIONS[0]} to {VERSIONS[-1]} "
+            f"it was written by XGBoost {'.'.join(map(str, version))}; versions {VERSIONS[0]} to {VERSIONS[-1]} "
             "can be read: save it again with one of them"
         )
 
 
-def read_base(learner: Mapping[str, Any], objective: str, version: list[int]) -> Float64[ndarray, " outputs"]:
+def _read_base(learner: Mapping[str, Any], objective: str, version: list[int]) -> Float64[ndarray, " outputs"]:
     """Return the margin before the first tree, one per output."""
     if objective not in LINKS:
         raise ValueError(
@@ -155,13 +157,13 @@ def read_base(learner: Mapping[str, Any], objective: str, version: list[int]) ->
     return np.broadcast_to(LINKS[objective](saved), outputs).copy()
 
 
-def read_trees(booster: Mapping[str, Any], n_iterations: int | None, outputs: int) -> list[Tree]:
+def _read_trees(booster: Mapping[str, Any], n_iterations: int | None, outputs: int) -> list[Tree]:
     """Return the trees of the first iterations."""
     weights = booster.get("weight_drop")
     model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
     trees, columns = model["trees"], model["tree_info"]
     if not trees or len(trees) != len(columns):
-        raise ValueError(f"the model has {len(trees)} trees, and an output for {len(columns)} trees; train it first")
+        raise ValueError(f"it has {len(trees)} trees, and an output for {len(columns)} trees; train it first")
     if n_iterations is not None:
         if "iteration_indptr" in model:
             count = model["iteration_indptr"][n_iterations]
@@ -169,12 +171,12 @@ def read_trees(booster: Mapping[str, Any], n_iterations: int | None, outputs: in
             count = n_iterations * outputs * int(model["gbtree_model_param"]["num_parallel_tree"])
         trees = trees[:count]
     return [
-        read_tree(tree, columns[number], outputs, 1.0 if weights is None else weights[number])
+        _read_tree(tree, columns[number], outputs, 1.0 if weights is None else weights[number])
         for number, tree in enumerate(trees)
     ]
 
 
-def read_tree(tree: Mapping[str, Any], column: int, outputs: int, weight: float) -> Tree:
+def _read_tree(tree: Mapping[str, Any], column: int, outputs: int, weight: float) -> Tree:
     """Return one tree; pruned nodes are dropped."""
     left, right = (np.array(tree[f"{side}_children"], dtype=np.int64) for side in ("left", "right"))
     conditions = np.array(tree["split_conditions"], dtype=np.float32)
@@ -201,7 +203,7 @@ def read_tree(tree: Mapping[str, Any], column: int, outputs: int, weight: float)
     )
 
 
-def read_levels(booster: Mapping[str, Any]) -> dict[int, list[Any]]:
+def _read_levels(booster: Mapping[str, Any]) -> dict[int, list[Any]]:
     """Return the categories of the DataFrame that the model was trained on, by column.
 
     XGBoost 3.2 stores names that are not ASCII incorrectly; such columns have no levels, and need codes.
