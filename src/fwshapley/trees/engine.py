@@ -209,7 +209,7 @@ class Engine:
 
     def _counts_of(
         self, number: int, most: int, bits: int, first: int, n_branches: int
-    ) -> tuple[Int64[ndarray, " counted+1"], Float64[ndarray, " counts"]]:
+    ) -> tuple[Int64[ndarray, " starts"], Float64[ndarray, " counts"]]:
         """Return the background's weight of each code of some branches, and where those of a branch begin."""
         branches = self._branches(number, most, bits)
         codes = 1 << branches.bits.astype(np.int64)
@@ -217,7 +217,7 @@ class Engine:
         if self.background is None:
             return offsets, np.empty(0)
 
-        def count(start: int, starts: Int64[ndarray, " counted+1"]) -> Float64[ndarray, " counts"]:
+        def count(start: int, starts: Int64[ndarray, " starts"]) -> Float64[ndarray, " counts"]:
             weight = self.background.weight
             return count_codes(self.ensemble.splits, branches, start, starts, self._columns, weight)
 
@@ -266,7 +266,7 @@ def _find_parts(ensemble: TreeEnsemble, player_of: Int32[ndarray, " features"]) 
         yield Part(ensemble.roots, most_players, np.arange(ensemble.n_outputs), ensemble.value)
 
 
-def _chunks(numbers: Int64[ndarray, " branches"]) -> Iterator[tuple[int, Int64[ndarray, " tables+1"]]]:
+def _chunks(numbers: Int64[ndarray, " branches"]) -> Iterator[tuple[int, Int64[ndarray, " starts"]]]:
     """Yield the first branch of each chunk, and where the tables of its branches begin."""
     ends = np.cumsum(numbers)
     first = 0

@@ -39,7 +39,7 @@ def pair_targets(branches: Branches, n_players: int) -> Targets:
 def weigh_sizes(
     totals: Float64[ndarray, "patterns sizes"],
     pattern: int,
-    moments: Float64[ndarray, "degree+1 degree+1"],
+    moments: Float64[ndarray, "powers powers"],
     fewer: int,
     b: int,
 ) -> float:
@@ -56,7 +56,7 @@ def _tabulate_branch(
     branches: Branches,
     branch: int,
     value: Float64[ndarray, "nodes outputs"],
-    moments: Float64[ndarray, "channels degree+1 degree+1"],
+    moments: Float64[ndarray, "channels powers powers"],
     counts: Float64[ndarray, " codes"],
     table: Float64[ndarray, "pairs outputs channels codes"],
 ) -> None:
@@ -119,10 +119,10 @@ def tabulate_pairs(
     branches: Branches,
     first: int,
     value: Float64[ndarray, "nodes outputs"],
-    moments: Float64[ndarray, "channels degree+1 degree+1"],
-    count_offsets: Int64[ndarray, " counted+1"],
+    moments: Float64[ndarray, "channels powers powers"],
+    count_offsets: Int64[ndarray, " starts"],
     counts: Float64[ndarray, " counts"],
-    offsets: Int64[ndarray, " tables+1"],
+    offsets: Int64[ndarray, " starts"],
 ) -> Float64[ndarray, " numbers"]:
     """Return the tables of interactions of some branches; arguments as those of `tables.tabulate`."""
     tables = np.empty(offsets[-1])

@@ -19,7 +19,7 @@ def count_codes(
     splits: Splits,
     branches: Branches,
     first: int,
-    offsets: Int64[ndarray, " counted+1"],
+    offsets: Int64[ndarray, " starts"],
     columns: Float64[ndarray, "features rows"],
     weight: Float64[ndarray, " rows"],
 ) -> Float64[ndarray, " codes"]:

@@ -34,7 +34,7 @@ class Channels(NamedTuple):
         mixing: (channels, weightings), the semivalues as linear combinations of the channels.
     """
 
-    moments: Float64[ndarray, "channels degree+1 degree+1"]
+    moments: Float64[ndarray, "channels powers powers"]
     mixing: Float64[ndarray, "channels weightings"]
 
 
@@ -69,14 +69,14 @@ def channels(weightings: Sequence[Semivalue], n_players: int, degree: int) -> Ch
     of_nodes = [index for index, weights in enumerate(weightings) if is_mixture(weights)]
     if len(of_nodes) <= degree + 1:
         own = [moments(weights, n_players, degree) for weights in weightings]
-        return Channels(np.stack([moment.T for moment in own]), np.eye(len(own)))
+        return Channels(np.ascontiguousarray(np.stack([moment.T for moment in own])), np.eye(len(own)))
     others = [index for index in range(len(weightings)) if index not in of_nodes]
     nodes = shared_nodes(degree + 1)
     own = [moments(weightings[index], n_players, degree) for index in others]
     mixing = np.zeros((len(nodes) + len(own), len(weightings)))
     mixing[: len(nodes), of_nodes] = node_weights([weightings[index] for index in of_nodes], nodes, n_players, degree)
     mixing[len(nodes) + np.arange(len(own)), others] = 1
-    return Channels(np.stack([moment.T for moment in (*_moments_at(nodes, degree), *own)]), mixing)
+    return Channels(np.ascontiguousarray(np.stack([moment.T for moment in (*_moments_at(nodes, degree), *own)])), mixing)
 
 
 def shared_nodes(count: int) -> Float64[ndarray, " {count}"]:
@@ -136,7 +136,7 @@ def _lagrange(nodes: Float64[ndarray, " nodes"], t: Float64[ndarray, " points"])
     return factors.prod(1)
 
 
-def _moments_at(nodes: Float64[ndarray, " nodes"], degree: int) -> Float64[ndarray, "nodes degree+1 degree+1"]:
+def _moments_at(nodes: Float64[ndarray, " nodes"], degree: int) -> Float64[ndarray, "nodes powers powers"]:
     """t^m (1-t)^l at each node, for m + l <= degree."""
     m, l = np.ogrid[: degree + 1, : degree + 1]  # noqa: E741 - as in the equation
     t = nodes[:, None, None]

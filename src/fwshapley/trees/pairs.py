@@ -31,7 +31,7 @@ def add_pairs(
     player_of: Int32[ndarray, " features"],
     n_players: int,
     value: Float64[ndarray, "nodes outputs"],
-    moments: Float64[ndarray, "channels degree+1 degree+1"],
+    moments: Float64[ndarray, "channels powers powers"],
     x: Float64[ndarray, "rows features"],
     background: Float64[ndarray, "background features"],
     weight: Float64[ndarray, " background"],
@@ -41,56 +41,57 @@ def add_pairs(
     parts = min(PARTS, len(roots))
     sums = np.zeros((parts, rows, n_players, value.shape[1], len(moments)))
     for part in numba.prange(parts):
-        slot_of = np.full(n_players, -1, np.int64)
-        players = np.empty(MAX_PLAYERS + 1, np.int64)
         for tree in range(part, len(roots), parts):
-            _visit(
-                splits, player_of, value, moments, x, background, weight, sums[part], roots[tree], slot_of, players, 0,
-                np.arange(rows), np.zeros(rows, np.int64), np.zeros(1, np.uint64),
-                np.arange(others), np.zeros(others, np.int64), np.zeros(1, np.uint64),
-                np.zeros((1, 2), np.int64),
-            )  # fmt: skip
+            _add_tree(splits, roots[tree], player_of, value, moments, x, background, weight, sums[part])
     return sums
 
 
 @compiled()
-def _visit(
-    splits, player_of, value, moments, x, background, weight, sums, node, slot_of, players, k,
-    rows, row_group, met, others, other_group, missed, pairs,
-):  # fmt: skip # noqa: ANN001, ANN202, PLR0917 - numba infers types and takes no keywords
-    """Add the leaves below a node, for the rows and background rows whose groups have living pairs."""
-    if splits.feature[node] < 0:
-        _add_leaf(value[node], moments, weight, sums, players, k, rows, row_group, met, others, other_group, missed, pairs)
-        return
-    feature = splits.feature[node]
-    player = player_of[feature]
-    is_new = slot_of[player] < 0
-    if is_new:
-        slot_of[player] = k
-        players[k] = player
-    slot = slot_of[player]
-    for left in (True, False):
-        row_part = _divide(splits, node, left, x, feature, rows, row_group, met, slot, is_new, False)
-        other_part = _divide(splits, node, left, background, feature, others, other_group, missed, slot, is_new, True)
-        new_met, row_source, row_target = _merge(row_part, met, slot)
-        new_missed, other_source, other_target = _merge(other_part, missed, slot)
-        living = _pair(pairs, row_source, other_source)
-        if not len(living):
+def _add_tree(splits, root, player_of, value, moments, x, background, weight, sums):  # noqa: ANN001, ANN202 - `add_pairs` has the types
+    """Visit the nodes of a tree, each with the players on its path and the groups and pairs that are alive there.
+
+    A list of nodes to visit instead of a recursive function: numba cannot load one of those from its cache.
+    """
+    stack = [
+        (
+            np.int64(root), np.empty(0, np.int64),
+            np.arange(len(x)), np.zeros(len(x), np.int64), np.zeros(1, np.uint64),
+            np.arange(len(background)), np.zeros(len(background), np.int64), np.zeros(1, np.uint64),
+            np.zeros((1, 2), np.int64),
+        )
+    ]  # fmt: skip
+    while len(stack):
+        node, players, rows, row_group, met, others, other_group, missed, pairs = stack.pop()
+        if splits.feature[node] < 0:
+            _add_leaf(value[node], moments, weight, sums, players, rows, row_group, met, others, other_group, missed, pairs)
             continue
-        row_name, new_met = _renumber(living[:, 0], new_met)
-        other_name, new_missed = _renumber(living[:, 1], new_missed)
-        for pair in range(len(living)):
-            living[pair, 0] = row_name[living[pair, 0]]
-            living[pair, 1] = other_name[living[pair, 1]]
-        next_rows, next_row_group = _keep(rows, row_part, row_target, row_name)
-        next_others, next_other_group = _keep(others, other_part, other_target, other_name)
-        _visit(
-            splits, player_of, value, moments, x, background, weight, sums,
-            splits.left[node] if left else splits.right[node], slot_of, players, k + is_new,
-            next_rows, next_row_group, new_met, next_others, next_other_group, new_missed, living,
-        )  # fmt: skip
-    if is_new:
-        slot_of[player] = -1
+        feature = splits.feature[node]
+        slot = 0
+        while slot < len(players) and players[slot] != player_of[feature]:
+            slot += 1
+        is_new = slot == len(players)
+        if is_new:
+            players = np.append(players, np.int64(player_of[feature]))
+        for left in (True, False):
+            row_part = _divide(splits, node, left, x, feature, rows, row_group, met, slot, is_new, False)
+            other_part = _divide(splits, node, left, background, feature, others, other_group, missed, slot, is_new, True)
+            new_met, row_source, row_target = _merge(row_part, met, slot)
+            new_missed, other_source, other_target = _merge(other_part, missed, slot)
+            living = _pair(pairs, row_source, other_source)
+            if not len(living):
+                continue
+            row_name, new_met = _renumber(living[:, 0], new_met)
+            other_name, new_missed = _renumber(living[:, 1], new_missed)
+            for pair in range(len(living)):
+                living[pair, 0] = row_name[living[pair, 0]]
+                living[pair, 1] = other_name[living[pair, 1]]
+            next_rows, next_row_group = _keep(rows, row_part, row_target, row_name)
+            next_others, next_other_group = _keep(others, other_part, other_target, other_name)
+            child = np.int64(splits.left[node] if left else splits.right[node])
+            stack.append((
+                child, players, next_rows, next_row_group, new_met,
+                next_others, next_other_group, new_missed, living,
+            ))  # fmt: skip
 
 
 @compiled()
@@ -192,9 +193,9 @@ def _keep(rows, part, target, name):  # noqa: ANN001, ANN202 - as above
 
 
 @compiled()
-def _add_leaf(y, moments, weight, sums, players, k, rows, row_group, met, others, other_group, missed, pairs):  # noqa: ANN001, ANN202, PLR0917 - as above
+def _add_leaf(y, moments, weight, sums, players, rows, row_group, met, others, other_group, missed, pairs):  # noqa: ANN001, ANN202, PLR0917 - as above
     """Add a leaf's values to its rows."""
-    channels, outputs = len(moments), len(y)
+    channels, outputs, k = len(moments), len(y), len(players)
     share = np.zeros(len(missed))
     for position in range(len(others)):
         share[other_group[position]] += weight[others[position]]

@@ -43,7 +43,7 @@ class Edges(NamedTuple):
         share: product of the cover shares of the player's edges up to and including this one.
     """
 
-    begin: Int32[ndarray, " trees+1"]
+    begin: Int32[ndarray, " starts"]
     node: Int32[ndarray, " nodes"]
     parent: Int32[ndarray, " nodes"]
     left: Bool[ndarray, " nodes"]

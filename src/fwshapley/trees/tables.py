@@ -36,7 +36,7 @@ class Targets(NamedTuple):
         name: number of each target among those of all branches.
     """
 
-    begin: Int64[ndarray, " branches+1"]
+    begin: Int64[ndarray, " starts"]
     name: Int32[ndarray, " targets"]
 
 
@@ -114,7 +114,7 @@ def pattern_law(
 def contract(
     k: int,
     totals: Float64[ndarray, "patterns sizes"],
-    moments: Float64[ndarray, "degree+1 degree+1"],
+    moments: Float64[ndarray, "powers powers"],
     u: Float64[ndarray, " patterns"],
     v: Float64[ndarray, " patterns"],
     w: Float64[ndarray, " patterns"],
@@ -141,7 +141,7 @@ def _tabulate_branch(
     branches: Branches,
     branch: int,
     value: Float64[ndarray, "nodes outputs"],
-    moments: Float64[ndarray, "channels degree+1 degree+1"],
+    moments: Float64[ndarray, "channels powers powers"],
     counts: Float64[ndarray, " codes"],
     table: Float64[ndarray, "slots outputs channels codes"],
 ) -> None:
@@ -181,10 +181,10 @@ def tabulate(
     branches: Branches,
     first: int,
     value: Float64[ndarray, "nodes outputs"],
-    moments: Float64[ndarray, "channels degree+1 degree+1"],
-    count_offsets: Int64[ndarray, " branches+1"],
+    moments: Float64[ndarray, "channels powers powers"],
+    count_offsets: Int64[ndarray, " starts"],
     counts: Float64[ndarray, " counts"],
-    offsets: Int64[ndarray, " tables+1"],
+    offsets: Int64[ndarray, " starts"],
 ) -> Float64[ndarray, " numbers"]:
     """Return the tables of some branches, one after another; each has an entry per slot, output, channel and code.
 
@@ -216,7 +216,7 @@ def look_up(
     branches: Branches,
     targets: Targets,
     first: int,
-    offsets: Int64[ndarray, " tables+1"],
+    offsets: Int64[ndarray, " starts"],
     tables: Float64[ndarray, " numbers"],
     x: Float64[ndarray, "rows features"],
     sums: Float64[ndarray, "rows targets width"],
