@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -21,7 +22,7 @@ def weightings(n: int) -> list[Semivalue]:
     return [Shapley(), *FEASIBLE_SET, Beta(0.3, 2.7), Banzhaf(), Banzhaf(0.2), LeaveOneOut(), Cardinality(law)]
 
 
-def random_ensemble(  # noqa: PLR0913 - a dice for each part of an ensemble
+def random_ensemble(
     seed: int,
     *,
     trees: int = 3,
@@ -57,7 +58,7 @@ def random_ensemble(  # noqa: PLR0913 - a dice for each part of an ensemble
     roots = [grow(depth, 100.0, tree % outputs) for tree in range(trees)]
     types = {"feature": np.int32, "left": np.int32, "right": np.int32, "categories": np.int32}
     names = ("feature", "left", "right", "categories", "threshold", "cover", "value", "missing_left", "unseen_left")
-    arrays = {name: np.array([node[name] for node in nodes], dtype=types.get(name)) for name in names}
+    arrays: dict[str, Any] = {name: np.array([node[name] for node in nodes], dtype=types.get(name)) for name in names}
     return TreeEnsemble(
         **arrays,
         category_sets=np.array([[True, False, True], [False, True, True]]),
@@ -90,9 +91,7 @@ def interventional_game(
     return lambda s: weight @ ensemble.predict(np.where(np.isin(player_of, list(s)), x, background))
 
 
-def path_game(
-    ensemble: TreeEnsemble, x: Float64[ndarray, " columns"], player_of: Int[ndarray, " columns"]
-) -> Game:
+def path_game(ensemble: TreeEnsemble, x: Float64[ndarray, " columns"], player_of: Int[ndarray, " columns"]) -> Game:
     """v(S): splits on the columns of S send x on, others divide it by the training weights."""
 
     def value(node: int, s: frozenset[int]) -> Float64[ndarray, " outputs"]:
@@ -122,7 +121,7 @@ def semivalues_of(game: Game, n: int, weights: Sequence[Semivalue]) -> Float64[n
 def interactions_of(
     game: Game, n: int, weights: Sequence[Semivalue]
 ) -> Float64[ndarray, "weightings players players outputs"]:
-    """I_ij = sum over S without i and j of q(|S|) (v(S+i+j) - v(S+i) - v(S+j) + v(S)), q(s) = p(s) + p(s+1); 0 for i = j."""
+    """I_ij = sum over S without i, j of (p(s) + p(s+1)) (v(S+i+j) - v(S+i) - v(S+j) + v(S)); 0 for i = j."""
     worth = {s: game(s) for s in subsets(n)}
     values = np.zeros((len(weights), n, n, len(game(frozenset()))))
     for number, semivalue in enumerate(weights):

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jaxtyping import Float64
+from numpy import ndarray
 
 import fwshapley as fw
 from fwshapley.players import Players
+from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.explainer import TreeExplainer
 from trees.brute_trees import (
     Game,
@@ -26,13 +29,13 @@ WEIGHT = np.random.default_rng(2).random(9)
 GROUPED = fw.groups({"a": [0, 3], "b": [2, 5]}, 6)
 
 
-def make_explainer(game: str, ensemble: Any, players: Players | None = None) -> TreeExplainer:
+def make_explainer(game: str, ensemble: TreeEnsemble, players: Players | None = None) -> TreeExplainer:
     if game == "path-dependent":
         return TreeExplainer(ensemble, players=players)
     return TreeExplainer(ensemble, BACKGROUND, background_weights=WEIGHT, players=players)
 
 
-def game_of(game: str, ensemble: Any, x: Any, players: Players | None = None) -> Game:
+def game_of(game: str, ensemble: TreeEnsemble, x: Float64[ndarray, " columns"], players: Players | None = None) -> Game:
     player_of = np.arange(6) if players is None else players.assignment
     if game == "path-dependent":
         return path_game(ensemble, x, player_of)
@@ -170,6 +173,7 @@ import sys
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 from fwshapley.semivalues import Beta
+from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.explainer import TreeExplainer
 x = np.random.default_rng(0).normal(size=(50, 3))
 TreeExplainer(RandomForestRegressor(3).fit(x, x[:, 0]), x).explain(x, weights=[Beta(4, 1)])

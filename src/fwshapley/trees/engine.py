@@ -1,13 +1,14 @@
 """Values of all trees of an ensemble for one game: which engine serves which tree, in bounded memory.
 
 Trees with few players on each path are served by `tables`, in time linear in rows plus background; others by `pairs`
-(interventional) or at shared nodes (path-dependent). All are exact. Tables are kept for the next rows if they are small.
+(interventional) or at shared nodes (path-dependent). All are exact. Small tables are kept for the next rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,19 +23,22 @@ from fwshapley.trees.moments import Channels, channels, node_weights, shared_nod
 from fwshapley.trees.pairs import MAX_PLAYERS, add_pairs
 from fwshapley.trees.path_dependent import find_edges, values_at_nodes
 from fwshapley.trees.paths import Branches, count_players, find_branches
-from fwshapley.trees.tables import Targets, look_up, tabulate
+from fwshapley.trees.tables import Schedule, Targets, arrange_by_code, look_up, look_up_few, schedule, tabulate
 
 MIN_TABLE_PLAYERS, MAX_TABLE_PLAYERS = 8, 14
 """Players on a path up to which tables are always used, and up to which they are used for many rows."""
 
-MIN_BITS, MAX_BITS = 8, 12
-"""Length of the codes of branches of several leaves, for few rows and for many."""
+MIN_BITS, MAX_BITS = 8, 11
+"""Longest codes of branches of several leaves, for short paths and for long ones."""
 
 TABLES_AT_ONCE = 2**23
 """Numbers of the tables that are computed at once: 64 MB."""
 
 KEPT_TABLES = 2**25
 """Numbers of tables, or of counts, that are kept for the next call: 256 MB."""
+
+FEW_ROWS = 16
+"""Rows up to which tables are arranged by code."""
 
 SUMS_AT_ONCE = 2**26
 """Numbers that are summed up at once, for a block of rows: 512 MB."""
@@ -78,7 +82,7 @@ class Engine:
     def __post_init__(self) -> None:
         self._parts = list(_find_parts(self.ensemble, self.player_of))
         self._kept: dict[tuple[Any, ...], Any] = {}
-        self._tables: dict[Any, list[Float64[ndarray, " numbers"]]] = {}
+        self._tables: dict[tuple[Any, ...], list[Any]] = {}
         self._columns = None if self.background is None else np.ascontiguousarray(self.background.rows.T)
 
     def values(
@@ -97,9 +101,12 @@ class Engine:
             chosen = values[..., part.outputs]
             if is_narrow.any():
                 degree = max(int(part.most_players[is_narrow].max()) - 1, 0)
-                shared = channels(weightings, self.n_players, degree)
+                shared = self._keep(
+                    ("channels", number, degree, tuple(weightings)),
+                    partial(channels, weightings, self.n_players, degree),
+                )
                 for begin, end in self._blocks(len(x), self.n_players * len(part.outputs) * len(shared.moments)):
-                    sums = self._look_up(number, most, len(x), shared, x[begin:end], pairs=False)
+                    sums = self._look_up(number, most, shared, x[begin:end], pairs=False)
                     chosen[:, begin:end] += _mix(sums, shared.mixing)
             if not is_narrow.all():
                 chosen += self._values_of_wide(part, ~is_narrow, x, weightings)
@@ -122,42 +129,68 @@ class Engine:
             shared = channels(weightings, self.n_players, max(most - 1, 0))
             chosen = values[..., part.outputs]
             for begin, end in self._blocks(len(x), n_pairs * len(part.outputs) * len(shared.moments)):
-                sums = self._look_up(number, MAX_TABLE_PLAYERS, len(x), shared, x[begin:end], pairs=True)
+                sums = self._look_up(number, MAX_TABLE_PLAYERS, shared, x[begin:end], pairs=True)
                 chosen[:, begin:end] += _mix(sums, shared.mixing)
             values[..., part.outputs] = chosen
         return values
 
     def _look_up(
-        self, number: int, most: int, rows: int, shared: Channels, x: Float64[ndarray, "rows features"], *, pairs: bool
+        self, number: int, most: int, shared: Channels, x: Float64[ndarray, "rows features"], *, pairs: bool
     ) -> Float64[ndarray, "rows targets outputs channels"]:
         """Return the sums over the trees of a part that are served by tables."""
         part = self._parts[number]
-        bits = int(np.clip(np.log2(max(rows, 1)) - 3, MIN_BITS, MAX_BITS))
+        deepest = part.most_players[part.most_players <= most].max()
+        bits = int(np.clip(deepest, MIN_BITS, MAX_BITS))
         branches = self._branches(number, most, bits)
         targets = pair_targets(branches, self.n_players) if pairs else Targets(branches.players, branches.player)
         names = self.n_players * (self.n_players - 1) // 2 if pairs else self.n_players
-        sums = np.zeros((len(x), names, len(part.outputs) * len(shared.moments)))
-        numbers = np.diff(targets.begin) * sums.shape[2] << branches.bits
-        compute = tabulate_pairs if pairs else tabulate
-        key = (number, most, bits, pairs, shared.moments.tobytes())
-        kept = self._tables.get(key)
-        made = []
-        for index, (first, offsets) in enumerate(_chunks(numbers)):
-            if kept is None:
-                counts = self._counts_of(number, most, bits, first, len(offsets) - 1)
-                tables = compute(branches, first, part.value, shared.moments, *counts, offsets)
-                made.append(tables)
+        width = len(part.outputs) * len(shared.moments)
+        sums = np.zeros((len(x), names, width))
+        is_few = len(x) <= FEW_ROWS
+        key = (number, most, bits, pairs, is_few, shared.moments.tobytes())
+        splits = self.ensemble.splits
+        for first, offsets, plan, tables in self._made_tables(key, branches, targets, width, shared, part.value):
+            if is_few:
+                look_up_few(splits, branches, targets, first, offsets, tables, x, sums)
             else:
-                tables = kept[index]
-            look_up(self.ensemble.splits, branches, targets, first, offsets, tables, x, sums)
+                look_up(splits, branches, plan, first, len(offsets) - 1, tables, x, sums)
+        return sums.reshape(len(x), names, len(part.outputs), len(shared.moments))
+
+    def _made_tables(
+        self,
+        key: tuple[Any, ...],
+        branches: Branches,
+        targets: Targets,
+        width: int,
+        shared: Channels,
+        value: Float64[ndarray, "nodes some"],
+    ) -> Iterator[tuple[int, Int64[ndarray, " starts"], Schedule, Float64[ndarray, " numbers"]]]:
+        """Yield the tables of some branches at a time: the first branch, where tables begin, their order, and they.
+
+        Small tables are kept, as long as they are those of the latest key.
+        """
+        if key in self._tables:
+            yield from self._tables[key]
+            return
+        number, most, bits, pairs, is_few, _ = key
+        numbers = np.diff(targets.begin) * width << branches.bits
+        made = []
+        for first, offsets in _chunks(numbers):
+            counts = self._counts_of(number, most, bits, first, len(offsets) - 1)
+            compute = tabulate_pairs if pairs else tabulate
+            tables = compute(branches, first, value, shared.moments, *counts, offsets)
+            if is_few:
+                tables = arrange_by_code(branches, first, offsets, tables)
+            made.append((first, offsets, schedule(branches, targets, first, offsets, width), tables))
+            yield made[-1]
             if numbers.sum() > KEPT_TABLES:
                 made.clear()
         if made:
-            size = sum(table.size for tables in self._tables.values() for table in tables)
-            if size + numbers.sum() > KEPT_TABLES:
+            self._tables = {other: kept for other, kept in self._tables.items() if other[0] != number}
+            kept_numbers = sum(tables.size for kept in self._tables.values() for *_, tables in kept)
+            if kept_numbers + numbers.sum() > KEPT_TABLES:
                 self._tables.clear()
             self._tables[key] = made
-        return sums.reshape(len(x), names, len(part.outputs), len(shared.moments))
 
     def _values_of_wide(
         self,
@@ -182,8 +215,8 @@ class Engine:
             return values
         if degree >= MAX_PLAYERS:
             raise ValueError(
-                f"a path of this model has {degree + 1} different players, more than the {MAX_PLAYERS} that exact values "
-                "over a background are computed for; use no background, or group columns as players"
+                f"a path of this model has {degree + 1} different players, and with a background exact values are "
+                f"computed for at most {MAX_PLAYERS}; use no background, or group columns as players"
             )
         shared = channels(weightings, self.n_players, degree)
         at_once = min(2048, max(1, SUMS_AT_ONCE // (16 * self.n_players * len(part.outputs) * len(shared.moments))))
@@ -193,7 +226,15 @@ class Engine:
             for start in range(0, len(self.background.rows), 2**14):
                 rows, weight = (array[start : start + 2**14] for array in self.background)
                 total = total + add_pairs(
-                    splits, roots, self.player_of, self.n_players, part.value, shared.moments, x[begin:end], rows, weight
+                    splits,
+                    roots,
+                    self.player_of,
+                    self.n_players,
+                    part.value,
+                    shared.moments,
+                    x[begin:end],
+                    rows,
+                    weight,
                 ).sum(0)
             values[:, begin:end] = _mix(total, shared.mixing)
         return values
@@ -214,12 +255,12 @@ class Engine:
         branches = self._branches(number, most, bits)
         codes = 1 << branches.bits.astype(np.int64)
         offsets = _offsets(codes[first : first + n_branches])
-        if self.background is None:
+        if self.background is None or self._columns is None:
             return offsets, np.empty(0)
+        columns, weight = self._columns, self.background.weight
 
         def count(start: int, starts: Int64[ndarray, " starts"]) -> Float64[ndarray, " counts"]:
-            weight = self.background.weight
-            return count_codes(self.ensemble.splits, branches, start, starts, self._columns, weight)
+            return count_codes(self.ensemble.splits, branches, start, starts, columns, weight)
 
         if codes.sum() > KEPT_TABLES:
             return offsets, count(first, offsets)

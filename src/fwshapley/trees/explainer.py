@@ -36,7 +36,7 @@ class TreeExplainer:
     hidden features (path-dependent game).
 
     Args:
-        model: a fitted scikit-learn, XGBoost, LightGBM or CatBoost model, as `read_model` takes it, or a `TreeEnsemble`.
+        model: a fitted scikit-learn, XGBoost, LightGBM or CatBoost model, or a `TreeEnsemble`.
         background: (rows, features), or None for the path-dependent game.
         players: groups of columns; by default each feature is a player.
         background_weights: weight of each background row; by default all the same.
@@ -129,8 +129,8 @@ class TreeExplainer:
         check_choice("total", total, get_args(Total))
         weightings = check_weights(weights)
         rows = self.ensemble.encode(x)
-        chosen = self._choose_outputs(outputs, rows)
-        values = self._engine.values(rows, weightings)
+        chosen: Any = self._choose_outputs(outputs, rows)
+        values: Any = self._engine.values(rows, weightings)  # numpy arrays, which an Attribution may hold
         if total == "efficient":
             gain = self._predict(rows) - self.base_values
             values += ((gain - values.sum(2)) / self.players.n_players)[:, :, None]
@@ -234,8 +234,10 @@ class TreeExplainer:
             if self.ensemble.output == "value" and len(names) > 1:
                 raise ValueError("outputs='predicted' needs a classifier; pass names or numbers of outputs instead")
             return self._predict(rows).argmax(1)[:, None]
-        listed = range(len(names)) if isinstance(outputs, str) and outputs == "all" else outputs
-        if isinstance(listed, str) or not isinstance(listed, Sequence | ndarray) or not len(listed):
+        listed: Any = [outputs] if isinstance(outputs, str) else outputs
+        if isinstance(outputs, str) and outputs == "all":
+            listed = range(len(names))
+        if not isinstance(listed, Sequence | ndarray) or not len(listed):
             raise ValueError(
                 f"outputs must be 'all', 'predicted', or names or numbers of some outputs, got {shorten(outputs)}"
             )
@@ -265,9 +267,7 @@ def _choose_players(players: Players | None, ensemble: TreeEnsemble) -> Players:
     return players.for_table(ensemble.feature_names) if ensemble.named else players
 
 
-def _check_background(
-    background: Array | None, weights: Array | None, ensemble: TreeEnsemble
-) -> Background | None:
+def _check_background(background: Array | None, weights: Array | None, ensemble: TreeEnsemble) -> Background | None:
     """Return encoded background rows with weights that sum to 1."""
     if background is None:
         if weights is not None:
@@ -297,7 +297,7 @@ def _output_number(output: object, names: Sequence[str]) -> int:
     return number
 
 
-def _as_shown(x: Array, rows: Float64[ndarray, "rows features"]) -> Float64[ndarray, "rows features"]:
+def _as_shown(x: Array, rows: Float64[ndarray, "rows features"]) -> Array:
     """Return the rows as numbers for display: those that were passed, or codes where they have categories."""
     try:
         return check_numbers("x", x)

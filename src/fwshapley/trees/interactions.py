@@ -100,7 +100,9 @@ def _tabulate_branch(
 
 
 @compiled()
-def _effects(i: int, j: int, full: int, sums: Float64[ndarray, "patterns 6"], effect: Float64[ndarray, " patterns"]) -> None:
+def _effects(
+    i: int, j: int, full: int, sums: Float64[ndarray, "patterns 6"], effect: Float64[ndarray, " patterns"]
+) -> None:
     """Write the interaction of the players with bits i and j, by the set that the row misses."""
     for missed in range(full + 1):
         met = missed ^ full

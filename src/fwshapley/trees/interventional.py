@@ -10,6 +10,7 @@ from numpy import ndarray
 from fwshapley.trees.compiled import compiled
 from fwshapley.trees.decisions import Splits
 from fwshapley.trees.paths import Branches, encode_block
+from fwshapley.trees.tables import BATCH
 
 COUNTED_AT_ONCE = 4096
 
@@ -35,12 +36,17 @@ def count_codes(
     """
     counts = np.zeros(offsets[-1])
     rows = columns.shape[1]
-    for position in numba.prange(len(offsets) - 1):
-        branch = first + position
-        codes = np.empty(COUNTED_AT_ONCE, np.uint32)
+    n_branches = len(offsets) - 1
+    for batch in numba.prange((n_branches + BATCH - 1) // BATCH):
+        start = batch * BATCH
+        count = min(n_branches - start, BATCH)
+        codes = np.empty((BATCH, COUNTED_AT_ONCE), np.uint32)
         for begin in range(0, rows, COUNTED_AT_ONCE):
             end = min(rows, begin + COUNTED_AT_ONCE)
-            encode_block(splits, branches, branch, columns[:, begin:end], codes[: end - begin])
-            for row in range(end - begin):
-                counts[offsets[position] + codes[row]] += weight[begin + row]
+            own_codes = codes[:, : end - begin]
+            encode_block(splits, branches, first + start, columns[:, begin:end], own_codes, count)
+            for position in range(count):
+                offset = offsets[start + position]
+                for row in range(end - begin):
+                    counts[offset + own_codes[position, row]] += weight[begin + row]
     return counts

@@ -76,7 +76,8 @@ def channels(weightings: Sequence[Semivalue], n_players: int, degree: int) -> Ch
     mixing = np.zeros((len(nodes) + len(own), len(weightings)))
     mixing[: len(nodes), of_nodes] = node_weights([weightings[index] for index in of_nodes], nodes, n_players, degree)
     mixing[len(nodes) + np.arange(len(own)), others] = 1
-    return Channels(np.ascontiguousarray(np.stack([moment.T for moment in (*_moments_at(nodes, degree), *own)])), mixing)
+    stacked = np.stack([moment.T for moment in (*_moments_at(nodes, degree), *own)])
+    return Channels(np.ascontiguousarray(stacked), mixing)
 
 
 def shared_nodes(count: int) -> Float64[ndarray, " {count}"]:

@@ -37,9 +37,8 @@ def add_pairs(
     weight: Float64[ndarray, " background"],
 ) -> Float64[ndarray, "parts rows players outputs channels"]:
     """Return each row's sums over the trees of each part."""
-    rows, others = len(x), len(background)
     parts = min(PARTS, len(roots))
-    sums = np.zeros((parts, rows, n_players, value.shape[1], len(moments)))
+    sums = np.zeros((parts, len(x), n_players, value.shape[1], len(moments)))
     for part in numba.prange(parts):
         for tree in range(part, len(roots), parts):
             _add_tree(splits, roots[tree], player_of, value, moments, x, background, weight, sums[part])
@@ -47,7 +46,7 @@ def add_pairs(
 
 
 @compiled()
-def _add_tree(splits, root, player_of, value, moments, x, background, weight, sums):  # noqa: ANN001, ANN202 - `add_pairs` has the types
+def _add_tree(splits, root, player_of, value, moments, x, background, weight, sums):
     """Visit the nodes of a tree, each with the players on its path and the groups and pairs that are alive there.
 
     A list of nodes to visit instead of a recursive function: numba cannot load one of those from its cache.
@@ -60,10 +59,12 @@ def _add_tree(splits, root, player_of, value, moments, x, background, weight, su
             np.zeros((1, 2), np.int64),
         )
     ]  # fmt: skip
-    while len(stack):
+    while len(stack) > 0:
         node, players, rows, row_group, met, others, other_group, missed, pairs = stack.pop()
         if splits.feature[node] < 0:
-            _add_leaf(value[node], moments, weight, sums, players, rows, row_group, met, others, other_group, missed, pairs)
+            _add_leaf(
+                value[node], moments, weight, sums, players, rows, row_group, met, others, other_group, missed, pairs
+            )
             continue
         feature = splits.feature[node]
         slot = 0
@@ -74,7 +75,9 @@ def _add_tree(splits, root, player_of, value, moments, x, background, weight, su
             players = np.append(players, np.int64(player_of[feature]))
         for left in (True, False):
             row_part = _divide(splits, node, left, x, feature, rows, row_group, met, slot, is_new, False)
-            other_part = _divide(splits, node, left, background, feature, others, other_group, missed, slot, is_new, True)
+            other_part = _divide(
+                splits, node, left, background, feature, others, other_group, missed, slot, is_new, True
+            )
             new_met, row_source, row_target = _merge(row_part, met, slot)
             new_missed, other_source, other_target = _merge(other_part, missed, slot)
             living = _pair(pairs, row_source, other_source)
@@ -95,12 +98,19 @@ def _add_tree(splits, root, player_of, value, moments, x, background, weight, su
 
 
 @compiled()
-def _divide(splits, node, left, x, feature, rows, group, patterns, slot, is_new, misses):  # noqa: ANN001, ANN202, PLR0917 - as above
+def _divide(splits, node, left, x, feature, rows, group, patterns, slot, is_new, misses):
     """Return twice the group of each row, plus the new bit of the split's player."""
     part = np.empty(len(rows), np.int64)
     one = np.uint64(1)
+    is_categorical = splits.categories[node] >= 0
+    threshold, missing_left = splits.threshold[node], splits.missing_left[node]
     for position in range(len(rows)):
-        met = goes_left(splits, node, x[rows[position], feature]) == left
+        value = x[rows[position], feature]
+        if is_categorical:
+            goes = goes_left(splits, node, value)
+        else:  # the rule of `goes_left`, written out: a call would count references
+            goes = missing_left if np.isnan(value) else value <= threshold
+        met = goes == left
         if not is_new:
             bit = (patterns[group[position]] >> np.uint64(slot)) & one == one
             met = met and bit != misses
@@ -109,7 +119,7 @@ def _divide(splits, node, left, x, feature, rows, group, patterns, slot, is_new,
 
 
 @compiled()
-def _merge(part, patterns, slot):  # noqa: ANN001, ANN202 - as above
+def _merge(part, patterns, slot):
     """Number the patterns that occur after a split.
 
     Groups whose patterns become equal are merged. Such groups have the same partners, so that one of them, the source,
@@ -146,7 +156,7 @@ def _merge(part, patterns, slot):  # noqa: ANN001, ANN202 - as above
 
 
 @compiled()
-def _pair(pairs, row_source, other_source):  # noqa: ANN001, ANN202 - as above
+def _pair(pairs, row_source, other_source):
     """Return the living pairs of new groups: all but those in which the rows fail and the others miss."""
     living = np.empty((3 * len(pairs), 2), np.int64)
     count = 0
@@ -165,7 +175,7 @@ def _pair(pairs, row_source, other_source):  # noqa: ANN001, ANN202 - as above
 
 
 @compiled()
-def _renumber(used, patterns):  # noqa: ANN001, ANN202 - as above
+def _renumber(used, patterns):
     """Return the numbers of the groups that are in a pair, -1 for others, and their patterns."""
     name = np.full(len(patterns), -1)
     kept = np.empty(len(patterns), np.uint64)
@@ -179,7 +189,7 @@ def _renumber(used, patterns):  # noqa: ANN001, ANN202 - as above
 
 
 @compiled()
-def _keep(rows, part, target, name):  # noqa: ANN001, ANN202 - as above
+def _keep(rows, part, target, name):
     """Return the rows whose groups are in a pair, and their groups."""
     kept, group = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     count = 0
@@ -193,7 +203,7 @@ def _keep(rows, part, target, name):  # noqa: ANN001, ANN202 - as above
 
 
 @compiled()
-def _add_leaf(y, moments, weight, sums, players, rows, row_group, met, others, other_group, missed, pairs):  # noqa: ANN001, ANN202, PLR0917 - as above
+def _add_leaf(y, moments, weight, sums, players, rows, row_group, met, others, other_group, missed, pairs):
     """Add a leaf's values to its rows."""
     channels, outputs, k = len(moments), len(y), len(players)
     share = np.zeros(len(missed))
@@ -206,8 +216,8 @@ def _add_leaf(y, moments, weight, sums, players, rows, row_group, met, others, o
         row, other = pairs[pair]
         a, b = 0, k
         for slot in range(k):
-            a += np.int64((missed[other] >> np.uint64(slot)) & one)
-            b -= np.int64((met[row] >> np.uint64(slot)) & one)
+            a += int((missed[other] >> np.uint64(slot)) & one)
+            b -= int((met[row] >> np.uint64(slot)) & one)
         for channel in range(channels):
             if b:
                 loss[row, channel] += share[other] * moments[channel, b - 1, a]

@@ -25,9 +25,12 @@ from numpy import ndarray
 from fwshapley.trees.compiled import compiled
 from fwshapley.trees.decisions import Splits
 from fwshapley.trees.ensemble import TreeEnsemble
-from fwshapley.trees.paths import cover_share, find_parents, mark_failures
+from fwshapley.trees.paths import cover_share, find_parents, mark_edge
 
 ROWS_AT_ONCE = 64
+
+LOST, FAILED = np.uint32(2), np.uint32(3)
+"""How a row stands at an edge: it fails this split of the player first, or failed one above. Both have the bit LOST."""
 
 
 class Edges(NamedTuple):
@@ -70,7 +73,7 @@ def find_edges(
 
 
 @compiled()
-def _find_edges(splits, cover, roots, player_of, parent):  # noqa: ANN001, ANN202 - `find_edges` has the types
+def _find_edges(splits, cover, roots, player_of, parent):
     size = len(parent)
     begin = np.zeros(len(roots) + 1, np.int32)
     node = np.empty(size, np.int32)
@@ -146,23 +149,23 @@ def values_at_nodes(
 
 
 @compiled()
-def _mark_states(splits, edges, begin, end, columns, state):  # noqa: ANN001, ANN202 - as in `values_at_nodes`
-    """Write 2 if the row fails the player's splits up to an edge, plus 1 if it failed those before it."""
+def _mark_states(splits, edges, begin, end, columns, state):
+    """Write how each row stands at each edge: 0 if it satisfies all of the player's splits so far."""
     for position in range(1, end - begin):
         edge = begin + position
         marks = state[position]
-        top = edges.node[begin + edges.parent[edge]]
         marks[:] = 0
-        mark_failures(splits, top, edges.left[edge], columns[splits.feature[top]], np.uint32(2), marks)
+        top = edges.node[begin + edges.parent[edge]]
+        mark_edge(splits, top, edges.left[edge], columns, LOST, state, position)
         previous = edges.previous[edge]
         if previous >= 0:
             earlier = state[previous]
             for row in range(len(marks)):
-                marks[row] = np.uint32(3) if earlier[row] & np.uint32(2) else marks[row]
+                marks[row] = FAILED if earlier[row] & LOST else marks[row]
 
 
 @compiled()
-def _multiply_down(edges, begin, end, t, state, product):  # noqa: ANN001, ANN202 - as in `values_at_nodes`
+def _multiply_down(edges, begin, end, t, state, product):
     """Write the product of all players' factors up to each edge."""
     product[0] = 1
     for position in range(1, end - begin):
@@ -178,11 +181,11 @@ def _multiply_down(edges, begin, end, t, state, product):  # noqa: ANN001, ANN20
         source, target, marks = product[edges.parent[edge]], product[position], state[position]
         for row in range(len(marks)):
             mark = marks[row]
-            target[row] = source[row] * (met if mark == 0 else (lost if mark == 2 else failed))
+            target[row] = source[row] * (met if mark == 0 else (lost if mark == LOST else failed))
 
 
 @compiled()
-def _add_up(splits, edges, begin, end, t, state, product, value, below, sums):  # noqa: ANN001, ANN202 - as above
+def _add_up(splits, edges, begin, end, t, state, product, value, below, sums):
     """Add up the leaves below each edge, and what its player gains by them."""
     below[: end - begin] = 0
     for position in range(end - begin - 1, 0, -1):
@@ -205,7 +208,7 @@ def _add_up(splits, edges, begin, end, t, state, product, value, below, sums):  
         up = below[edges.parent[edge]]
         for row in range(len(marks)):
             mark = marks[row]
-            target[row] += total[row] * (kept if mark == 0 else (lost if mark == 2 else gone))
+            target[row] += total[row] * (kept if mark == 0 else (lost if mark == LOST else gone))
             up[row] += total[row]
 
 
@@ -215,7 +218,7 @@ def cover_means(ensemble: TreeEnsemble) -> Float64[ndarray, "nodes outputs"]:
 
 
 @compiled()
-def _cover_means(splits, cover, roots, value):  # noqa: ANN001, ANN202 - `cover_means` has the types
+def _cover_means(splits, cover, roots, value):
     means = value.copy()
     order = np.empty(len(cover), np.int32)
     order[: len(roots)] = roots

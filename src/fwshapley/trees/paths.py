@@ -74,9 +74,9 @@ def find_branches(
     """
     parent = find_parents(splits)
     tops = _find_tops(splits, parent, roots, player_of, count_splits(splits, roots), most_bits)
-    counts = _lay_out(splits, cover, parent, player_of, tops, _allocate(np.zeros(5, dtype=np.int64)), False)  # noqa: FBT003
+    counts = _lay_out(splits, cover, parent, player_of, tops, _allocate(np.zeros(5, dtype=np.int64)), False)
     branches = _allocate(counts)
-    _lay_out(splits, cover, parent, player_of, tops, branches, True)  # noqa: FBT003 - numba takes no keywords
+    _lay_out(splits, cover, parent, player_of, tops, branches, True)
     return branches
 
 
@@ -308,32 +308,63 @@ def _lay_out(
 def encode_block(
     splits: Splits,
     branches: Branches,
-    branch: int,
+    first: int,
     columns: Float64[ndarray, "features rows"],
-    codes: UInt32[ndarray, " rows"],
+    codes: UInt32[ndarray, "branches rows"],
+    count: int,
 ) -> None:
-    """Write the code of each row for a branch."""
-    codes[:] = 0
-    for condition in range(branches.conditions[branch], branches.conditions[branch + 1]):
-        node = branches.condition_node[condition]
-        bit = np.uint32(1) << np.uint32(branches.condition_bit[condition])
-        mark_failures(splits, node, branches.condition_left[condition], columns[splits.feature[node]], bit, codes)
+    """Write the code of each row for some branches, from the first one on.
+
+    Arrays that cores share are read here rather than passed on for each split: passing them counts references, for
+    which cores would wait on each other.
+    """
+    node_of, left_of, bit_of = branches.condition_node, branches.condition_left, branches.condition_bit
+    feature, threshold, missing_left, categories = (
+        splits.feature, splits.threshold, splits.missing_left, splits.categories
+    )  # fmt: skip
+    for position in range(count):
+        codes[position] = 0
+        for condition in range(branches.conditions[first + position], branches.conditions[first + position + 1]):
+            node = node_of[condition]
+            left = left_of[condition]
+            bit = np.uint32(1) << np.uint32(bit_of[condition])
+            if categories[node] >= 0:
+                _mark_categorical(splits, node, left, columns, bit, codes, position)
+            else:
+                mark_failures(threshold[node], missing_left[node], left, columns, feature[node], bit, codes, position)
 
 
 @compiled()
-def mark_failures(
-    splits: Splits, node: int, left: bool, column: Float64[ndarray, " rows"], bit: int, codes: UInt32[ndarray, " rows"]
-) -> None:
-    """Set a bit in the codes of the rows that do not go to a side of a node: `goes_left` for a whole column."""
+def mark_failures(threshold, missing_left, left, columns, feature, bit, codes, position):
+    """Set a bit in the codes of the rows that do not go to a side of a numerical split.
+
+    The rule is that of `goes_left`, for a whole column: comparisons with NaN are false.
+    """
     zero = np.uint32(0)
     to_left, to_right = (zero, bit) if left else (bit, zero)
-    threshold = splits.threshold[node]
-    if splits.categories[node] >= 0:
-        for row in range(len(codes)):
-            codes[row] |= to_left if goes_left(splits, node, column[row]) else to_right
-    elif splits.missing_left[node]:  # comparisons with NaN are false
-        for row in range(len(codes)):
-            codes[row] |= to_right if column[row] > threshold else to_left
+    if missing_left:
+        for row in range(codes.shape[1]):
+            codes[position, row] |= to_right if columns[feature, row] > threshold else to_left
     else:
-        for row in range(len(codes)):
-            codes[row] |= to_left if column[row] <= threshold else to_right
+        for row in range(codes.shape[1]):
+            codes[position, row] |= to_left if columns[feature, row] <= threshold else to_right
+
+
+@compiled()
+def _mark_categorical(splits, node, left, columns, bit, codes, position):
+    """Do as `mark_failures` for any split."""
+    feature = splits.feature[node]
+    for row in range(codes.shape[1]):
+        if goes_left(splits, node, columns[feature, row]) != left:
+            codes[position, row] |= bit
+
+
+@compiled()
+def mark_edge(splits, node, left, columns, bit, codes, position):
+    """Set a bit in the codes of the rows that do not go to a side of a split."""
+    if splits.categories[node] >= 0:
+        _mark_categorical(splits, node, left, columns, bit, codes, position)
+    else:
+        mark_failures(
+            splits.threshold[node], splits.missing_left[node], left, columns, splits.feature[node], bit, codes, position
+        )

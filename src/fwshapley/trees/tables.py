@@ -25,8 +25,15 @@ from jaxtyping import Float64, Int32, Int64, UInt32
 from numpy import ndarray
 
 from fwshapley.trees.compiled import compiled
-from fwshapley.trees.decisions import Splits
+from fwshapley.trees.decisions import Splits, goes_left
 from fwshapley.trees.paths import Branches, encode_block
+
+ROWS_AT_ONCE = 2048
+"""Rows of a block; a table's entries and a target's sums of a block stay in a core's cache."""
+
+BATCH = 16
+"""Branches whose codes are computed before their tables are looked up."""
+
 
 class Targets(NamedTuple):
     """What the tables of each branch are about: players, or pairs of players.
@@ -40,15 +47,10 @@ class Targets(NamedTuple):
     name: Int32[ndarray, " targets"]
 
 
-BLOCK_NUMBERS = 2**17
-"""Numbers of a block of rows that are summed up together: they stay in a core's cache."""
-
-MAX_BLOCK = 2048
-MIN_BLOCK = 256
-
-
 @compiled()
-def spread_over_subsets(k: int, probability: Float64[ndarray, " patterns"], totals: Float64[ndarray, "patterns sizes"]) -> None:
+def spread_over_subsets(
+    k: int, probability: Float64[ndarray, " patterns"], totals: Float64[ndarray, "patterns sizes"]
+) -> None:
     """Write F: for each pattern and size, the total probability of the pattern's subsets of this size."""
     totals[:] = 0
     for pattern in range(1 << k):
@@ -210,8 +212,120 @@ def tabulate(
     return tables
 
 
+class Schedule(NamedTuple):
+    """The order in which the tables of some branches are looked up: by batches of branches, then by target.
+
+    Within a batch, a target's sums stay in the core's fastest cache while all of its tables are added.
+
+    Attributes:
+        runs: where the runs of tables of the same batch and target begin, and where the last one ends.
+        batches: the first run of each batch, and the end of the last one.
+        target: of each run.
+        branch: of each table, its position in the batch.
+        start: of each table, its first number.
+    """
+
+    runs: Int64[ndarray, " starts"]
+    batches: Int64[ndarray, " batch_starts"]
+    target: Int64[ndarray, " runs"]
+    branch: Int64[ndarray, " tables"]
+    start: Int64[ndarray, " tables"]
+
+
+def schedule(
+    branches: Branches, targets: Targets, first: int, offsets: Int64[ndarray, " starts"], width: int
+) -> Schedule:
+    """Return the order in which the tables of some branches are looked up.
+
+    Args:
+        branches: of all trees.
+        targets: of all branches.
+        first: the first branch.
+        offsets: where the numbers of each branch begin.
+        width: outputs times channels.
+    """
+    count = len(offsets) - 1
+    per_branch = np.diff(targets.begin[first : first + count + 1])
+    branch = np.repeat(np.arange(count), per_branch)
+    index = np.arange(len(branch)) - np.repeat(np.cumsum(per_branch) - per_branch, per_branch)
+    start = offsets[branch] + (index * width << branches.bits[first + branch])
+    name = targets.name[targets.begin[first] : targets.begin[first + count]].astype(np.int64)
+    order = np.lexsort((name, branch // BATCH))
+    batch, name = branch[order] // BATCH, name[order]
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (batch[1:] != batch[:-1]) | (name[1:] != name[:-1])
+    runs = np.flatnonzero(is_new)
+    n_batches = (count + BATCH - 1) // BATCH
+    return Schedule(
+        runs=np.append(runs, len(order)),
+        batches=np.searchsorted(batch[runs], np.arange(n_batches + 1)),
+        target=name[runs],
+        branch=branch[order] % BATCH,
+        start=start[order],
+    )
+
+
 @compiled(parallel=True)
 def look_up(
+    splits: Splits,
+    branches: Branches,
+    plan: Schedule,
+    first: int,
+    n_branches: int,
+    tables: Float64[ndarray, " numbers"],
+    x: Float64[ndarray, "rows features"],
+    sums: Float64[ndarray, "rows targets width"],
+) -> None:
+    """Add the table entries of each row's codes to its sums; `width` are the outputs times the channels."""
+    rows, names, width = sums.shape
+    at_once = ROWS_AT_ONCE
+    for block in numba.prange((rows + at_once - 1) // at_once):
+        begin = block * at_once
+        count = min(rows, begin + at_once) - begin
+        columns = x[begin : begin + count].T.copy()
+        codes = np.empty((BATCH, count), np.uint32)
+        block_sums = np.zeros((names, width, count))
+        for batch in range(len(plan.batches) - 1):
+            start = batch * BATCH
+            encode_block(splits, branches, first + start, columns, codes, min(n_branches - start, BATCH))
+            _add_batch(branches.bits, plan, batch, first, tables, codes, block_sums)
+        for name in range(names):
+            for number in range(width):
+                for row in range(count):
+                    sums[begin + row, name, number] += block_sums[name, number, row]
+
+
+@compiled()
+def _add_batch(bits, plan, batch, first, tables, codes, sums):
+    """Add the table entries of some branches; no slices of shared arrays, as in `encode_block`."""
+    _, width, rows = sums.shape
+    runs, target_of, branch_of, start_of = plan.runs, plan.target, plan.branch, plan.start
+    for run in range(plan.batches[batch], plan.batches[batch + 1]):
+        target = target_of[run]
+        for number in range(width):
+            for table in range(runs[run], runs[run + 1]):
+                branch = branch_of[table]
+                size = np.int64(1) << bits[first + batch * BATCH + branch]
+                start = np.uint64(start_of[table] + number * size)
+                for row in range(rows):  # a gather, which compilers vectorize
+                    sums[target, number, row] += tables[start + np.uint64(codes[branch, row])]
+
+
+@compiled(parallel=True)
+def arrange_by_code(
+    branches: Branches, first: int, offsets: Int64[ndarray, " starts"], tables: Float64[ndarray, " numbers"]
+) -> Float64[ndarray, " numbers"]:
+    """Return tables with all numbers of a code next to each other, for `look_up_few`."""
+    arranged = np.empty_like(tables)
+    for position in numba.prange(len(offsets) - 1):
+        size = 1 << branches.bits[first + position]
+        table = tables[offsets[position] : offsets[position + 1]].reshape((-1, size))
+        arranged[offsets[position] : offsets[position + 1]] = table.T.copy().ravel()
+    return arranged
+
+
+@compiled()
+def look_up_few(
     splits: Splits,
     branches: Branches,
     targets: Targets,
@@ -221,30 +335,32 @@ def look_up(
     x: Float64[ndarray, "rows features"],
     sums: Float64[ndarray, "rows targets width"],
 ) -> None:
-    """Add the table entries of each row's codes to its sums; `width` are the outputs times the channels."""
-    rows, names, width = sums.shape
-    at_once = min(MAX_BLOCK, max(MIN_BLOCK, BLOCK_NUMBERS // max(names * width, 1)))
-    for block in numba.prange((rows + at_once - 1) // at_once):
-        begin = block * at_once
-        count = min(rows, begin + at_once) - begin
-        columns = x[begin : begin + count].T.copy()
-        codes = np.empty(count, np.uint32)
-        block_sums = np.zeros((names, width, count))
-        for position in range(len(offsets) - 1):
-            branch = first + position
-            encode_block(splits, branches, branch, columns, codes)
-            table = tables[offsets[position] : offsets[position + 1]]
-            size = 1 << branches.bits[branch]
-            start = 0
-            for position_of_target in range(targets.begin[branch], targets.begin[branch + 1]):
-                of_target = block_sums[targets.name[position_of_target]]
-                for number in range(width):  # a gather that compilers vectorize
-                    entries = table[start : start + size]
-                    target = of_target[number]
-                    for row in range(count):
-                        target[row] += entries[codes[row]]
-                    start += size
-        for name in range(names):
-            for number in range(width):
-                for row in range(count):
-                    sums[begin + row, name, number] += block_sums[name, number, row]
+    """Do as `look_up`, with tables from `arrange_by_code`: faster for a few rows, on one core."""
+    rows, _, width = sums.shape
+    conditions, node_of, left_of, bit_of = (
+        branches.conditions, branches.condition_node, branches.condition_left, branches.condition_bit
+    )  # fmt: skip
+    feature, threshold, missing_left, categories = (
+        splits.feature, splits.threshold, splits.missing_left, splits.categories
+    )  # fmt: skip
+    target_begin, target_name = targets.begin, targets.name
+    for position in range(len(offsets) - 1):
+        branch = first + position
+        count = target_begin[branch + 1] - target_begin[branch]
+        for row in range(rows):
+            code = np.int64(0)
+            for condition in range(conditions[branch], conditions[branch + 1]):
+                node = node_of[condition]
+                value = x[row, feature[node]]
+                if categories[node] >= 0:
+                    left = goes_left(splits, node, value)
+                else:  # the rule of `goes_left`, written out: a call would count references
+                    left = missing_left[node] if np.isnan(value) else value <= threshold[node]
+                if left != left_of[condition]:
+                    code |= np.int64(1) << np.int64(bit_of[condition])
+            start = offsets[position] + code * count * width
+            for target in range(count):
+                name = target_name[target_begin[branch] + target]
+                for number in range(width):
+                    sums[row, name, number] += tables[start]
+                    start += 1
