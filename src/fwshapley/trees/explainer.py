@@ -237,7 +237,7 @@ class TreeExplainer:
         listed: Any = [outputs] if isinstance(outputs, str) else outputs
         if isinstance(outputs, str) and outputs == "all":
             listed = range(len(names))
-        if not isinstance(listed, Sequence | ndarray) or not len(listed):
+        if not isinstance(listed, Sequence | ndarray) or len(listed) == 0:
             raise ValueError(
                 f"outputs must be 'all', 'predicted', or names or numbers of some outputs, got {shorten(outputs)}"
             )
