@@ -102,15 +102,8 @@ def _divide(splits, node, left, x, feature, rows, group, patterns, slot, is_new,
     """Return twice the group of each row, plus the new bit of the split's player."""
     part = np.empty(len(rows), np.int64)
     one = np.uint64(1)
-    is_categorical = splits.categories[node] >= 0
-    threshold, missing_left = splits.threshold[node], splits.missing_left[node]
     for position in range(len(rows)):
-        value = x[rows[position], feature]
-        if is_categorical:
-            goes = goes_left(splits, node, value)
-        else:  # the rule of `goes_left`, written out: a call would count references
-            goes = missing_left if np.isnan(value) else value <= threshold
-        met = goes == left
+        met = goes_left(splits, node, x[rows[position], feature]) == left
         if not is_new:
             bit = (patterns[group[position]] >> np.uint64(slot)) & one == one
             met = met and bit != misses

@@ -313,11 +313,7 @@ def encode_block(
     codes: UInt32[ndarray, "branches rows"],
     count: int,
 ) -> None:
-    """Write the code of each row for some branches, from the first one on.
-
-    Arrays that cores share are read here rather than passed on for each split: passing them counts references, for
-    which cores would wait on each other.
-    """
+    """Write the code of each row for some branches, from the first one on."""
     node_of, left_of, bit_of = branches.condition_node, branches.condition_left, branches.condition_bit
     feature, threshold, missing_left, categories = (
         splits.feature, splits.threshold, splits.missing_left, splits.categories

@@ -297,7 +297,7 @@ def look_up(
 
 @compiled()
 def _add_batch(bits, plan, batch, first, tables, codes, sums):
-    """Add the table entries of some branches; no slices of shared arrays, as in `encode_block`."""
+    """Add the table entries of a batch of branches."""
     _, width, rows = sums.shape
     runs, target_of, branch_of, start_of = plan.runs, plan.target, plan.branch, plan.start
     for run in range(plan.batches[batch], plan.batches[batch + 1]):
@@ -340,9 +340,6 @@ def look_up_few(
     conditions, node_of, left_of, bit_of = (
         branches.conditions, branches.condition_node, branches.condition_left, branches.condition_bit
     )  # fmt: skip
-    feature, threshold, missing_left, categories = (
-        splits.feature, splits.threshold, splits.missing_left, splits.categories
-    )  # fmt: skip
     target_begin, target_name = targets.begin, targets.name
     for position in range(len(offsets) - 1):
         branch = first + position
@@ -351,11 +348,7 @@ def look_up_few(
             code = np.int64(0)
             for condition in range(conditions[branch], conditions[branch + 1]):
                 node = node_of[condition]
-                value = x[row, feature[node]]
-                if categories[node] >= 0:
-                    left = goes_left(splits, node, value)
-                else:  # the rule of `goes_left`, written out: a call would count references
-                    left = missing_left[node] if np.isnan(value) else value <= threshold[node]
+                left = goes_left(splits, node, x[row, splits.feature[node]])
                 if left != left_of[condition]:
                     code |= np.int64(1) << np.int64(bit_of[condition])
             start = offsets[position] + code * count * width
