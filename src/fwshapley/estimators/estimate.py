@@ -283,7 +283,7 @@ class Run:
             raise ValueError(f"target_stderr must be positive, got {target_stderr}; None uses all n_calls")
         self.generator = make_generator(seed, self.game.device)
         self.method = method
-        self._bar = ProgressBar(f"sampling {method}", self.n_calls, enabled=progress)
+        self._bar = ProgressBar(f"sampling {method}", self.n_calls, unit="game calls", enabled=progress)
 
     def __enter__(self) -> Self:
         return self

@@ -129,7 +129,7 @@ def _sum_by_size(game: CheckedGame, *, progress: bool) -> SizeSums:
     of_all = empty.new_zeros(n + 1, empty.shape[1])
     of_members = empty.new_zeros(n + 1, n, empty.shape[1])
 
-    with ProgressBar("enumerating coalitions", 2**n, enabled=progress) as bar:
+    with ProgressBar("enumerating coalitions", 2**n, unit="game calls", enabled=progress) as bar:
         for high in _all_coalitions(n - low).to(game.device):
             values = game(torch.cat([low_masks, high.expand(len(low_masks), -1)], 1)) - empty
             size = int(high.sum())

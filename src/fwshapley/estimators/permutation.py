@@ -101,8 +101,8 @@ def _walk(
     steps = torch.arange(1, run.n, device=ranks.device)
     coalitions = walks[:, :, None, :] < steps[:, None]  # (walks, orders, steps, players)
     worth = run.evaluate(coalitions.flatten(0, 2)).reshape(*coalitions.shape[:3], -1)
-    nobody, everyone = (end.expand(*coalitions.shape[:2], 1, -1) for end in (run.empty, run.full))
-    contributions = torch.cat([nobody, worth, everyone], 2).diff(dim=2)  # in order of joining
+    first, last = (end.expand(*coalitions.shape[:2], 1, -1) for end in (run.empty, run.full))
+    contributions = torch.cat([first, worth, last], 2).diff(dim=2)  # in order of joining
     own = contributions.gather(2, walks[..., None].expand_as(contributions))
     weight = run.n * run.join_law[walks]
     return (weight[..., None] * own).sum(0), weight.sum(0)
