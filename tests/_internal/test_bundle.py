@@ -39,13 +39,13 @@ def test_a_file_is_tensors_and_json_and_no_pickle(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named_with_what_it_should_hold(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nothing is missing.*thing"):
+    with pytest.raises(FileNotFoundError, match=r"nothing is missing.*thing"):
         load_bundle(tmp_path / "nothing", "thing")
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     save_bundle(tmp_path / "file", "attribution", {}, {})
-    with pytest.raises(ValueError, match="file .*attribution.*explainer"):
+    with pytest.raises(ValueError, match=r"file .*attribution.*explainer"):
         load_bundle(tmp_path / "file", "explainer")
 
 
@@ -96,5 +96,5 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     save_bundle(path, "thing", {}, {"tensor": torch.zeros(1)})
     path.write_bytes(path.read_bytes().replace(b'"version":"3"', b'"version":"9"'))
-    with pytest.raises(ValueError, match="file .*9.*3"):
+    with pytest.raises(ValueError, match=r"file .*9.*3"):
         load_bundle(path, "thing")
