@@ -37,8 +37,8 @@ from benchmarks.harness.measuring import timed
 from benchmarks.harness.options import ExperimentParser, dataset_at, read_data
 from benchmarks.harness.record import record, recorded
 from benchmarks.models.label_scores import out_of_bag, self_confidence
-from fwshapley.datasets.packed import Split
-from fwshapley.datasets.sources import DATASETS, Name
+from fwshapley.datasets.formats import Split
+from fwshapley.datasets.catalog import DATASETS, Name
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
 

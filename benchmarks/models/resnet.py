@@ -20,7 +20,7 @@ import fwshapley as fw
 from benchmarks.harness.options import read_data
 from fwshapley._internal.bundle import digest
 from fwshapley._internal.files import written_whole
-from fwshapley.datasets.packed import Split
+from fwshapley.datasets.formats import Split
 from fwshapley.explanation.surrogate import Augment
 from fwshapley.games.masked_model import MaskedModel, Output
 

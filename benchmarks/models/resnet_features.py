@@ -30,8 +30,8 @@ from torch.nn import functional
 from benchmarks.harness.options import read_data
 from benchmarks.models.resnet import SIDE, ResNet, cut_out, flip_and_shift, shift
 from fwshapley._internal.files import written_whole
-from fwshapley.datasets.packed import Split
-from fwshapley.datasets.sources import Name
+from fwshapley.datasets.formats import Split
+from fwshapley.datasets.catalog import Name
 from fwshapley.valuation import flip_labels
 from fwshapley.valuation.image_features import LEAST_LOG
 
