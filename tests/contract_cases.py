@@ -484,16 +484,17 @@ each(fw.value_neighbors, "x", only(POINTS, "text", "with NaN"), lambda w, bad: w
 each(fw.value_neighbors, "y", only(CLASSES, "fractions", "of one class"), lambda w, bad: w.neighbors(y=bad))
 each(
     fw.value_neighbors,
-    "x_reference",
+    "reference[0]",
     without(ARRAYS, "None") | of_shape(12, 2) | {"of another width": rows(12, 5)},
-    lambda w, bad: w.neighbors(x_reference=bad, y_reference=w.labels),
-    words="x_reference|y_reference",
+    lambda w, bad: w.neighbors(reference=(bad, w.labels)),
+    words="reference",
 )
 each(
     fw.value_neighbors,
-    "y_reference",
+    "reference[1]",
     without(CLASSES, "of one class"),
-    lambda w, bad: w.neighbors(x_reference=w.points, y_reference=bad),
+    lambda w, bad: w.neighbors(reference=(w.points, bad)),
+    words="reference",
 )
 NEIGHBOR_OPTIONS: dict[str, Mapping[str, object]] = {
     "k": ABOVE_ZERO | {"too large": 99},
@@ -588,7 +589,7 @@ files(fw.Valuation.load, lambda _, bad: fw.Valuation.load(bad), *READ, "attribut
 
 
 def valued(w: World, shift: float = 0.0, **options: Any) -> Any:  # noqa: ANN401 - any argument
-    return w.neighbors(x=w.points + shift * w.points.square(), x_reference=w.points, y_reference=w.labels, **options)
+    return w.neighbors(x=w.points + shift * w.points.square(), reference=(w.points, w.labels), **options)
 
 
 PARTS: dict[str, object] = {"None": None, "a number": 3, "empty": [], "text": "ab", "numbers": [1, 2]}
@@ -1091,10 +1092,10 @@ SHOWN: dict[str, dict[str, object]] = {
 }
 each(
     fw.ErrorModel.expect,
-    "shown",
+    "attribution",
     SHOWN,
     lambda w, bad: w.calibrated.error_model_.expect(w.calibrated, w.calibrated.explain(w.x, **bad)),
-    words="shown|calibrated|total",
+    words="attribution|calibrated|total",
 )
 row(explainer_type.compile, "it is not fitted", "fit", lambda w: w.new().compile(), UNREADY)
 ALONE = without(INPUTS, "one row", "a Series")
@@ -1227,7 +1228,7 @@ row(fw.choose_weights, "the explainer knows one weighting", "objective", lambda 
 
 
 def report(w: World, **options: Any) -> object:  # noqa: ANN401 - any argument
-    chosen: dict[str, Any] = {"explainer": w.table, "x": w.x[:2], "path": w.folder / "report.html", "calls": 16}
+    chosen: dict[str, Any] = {"explainer": w.table, "x": w.x[:2], "path": w.folder / "report.html", "n_calls": 16}
     chosen |= {"weights": [fw.Shapley()], "shown": 1, "progress": False} | options
     return fw.write_report(chosen.pop("explainer"), chosen.pop("x"), chosen.pop("path"), **chosen)
 
@@ -1260,15 +1261,15 @@ named(
 )
 row(fw.write_report, "the explainer is not fitted", "fit", lambda w: report(w, explainer=w.new()), UNREADY)
 paths(fw.write_report, lambda w, path: report(w, path=path))
-each(fw.write_report, "calls", ABOVE_ZERO | {"too few": 3}, lambda w, bad: report(w, calls=bad), words="calls|budget")
+each(fw.write_report, "n_calls", ABOVE_ZERO | {"too few": 3}, lambda w, bad: report(w, n_calls=bad))
 each(
     fw.write_report,
     "examples",
     {"a number": 3, "of another width": rows(4, 7), "empty": []},
-    lambda w, bad: report(w, against=["class mean"], examples=bad),
+    lambda w, bad: report(w, against=["class_mean"], examples=bad),
     words=f"examples|{IN_X}",
 )
-row(fw.write_report, "examples are missing", "examples", lambda w: report(w, against=["class mean"]))
+row(fw.write_report, "examples are missing", "examples", lambda w: report(w, against=["class_mean"]))
 
 # Surrogates
 
@@ -1355,7 +1356,7 @@ each(fw.baseline, "name", CHOICE, lambda w, bad: fw.baseline(bad, w.table))
 each(fw.baseline, "explainer", EXPLAINERS, lambda _, bad: fw.baseline("random", bad))
 row(fw.baseline, "the explainer is not fitted", "fit", lambda w: fw.baseline("random", w.new()), UNREADY)
 row(fw.baseline, "an option is unknown", "nonsense", lambda w: fw.baseline("random", w.table, nonsense=1))
-row(fw.baseline, "examples are missing", "examples", lambda w: fw.baseline("class mean", w.table))
+row(fw.baseline, "examples are missing", "examples", lambda w: fw.baseline("class_mean", w.table))
 row(fw.baseline, "it is for images", "images", lambda w: fw.baseline("gradcam", w.table))
 row(fw.baseline, "the model is not there", "model", lambda w: fw.baseline("saliency", w.loaded), UNREADY)
 row(other.Baseline, "options is a list", "options", lambda w: other.Baseline("random", w.table, [("seed", 1)]))
@@ -1371,7 +1372,7 @@ each(
     other.Baseline.explain,
     "weights",
     WEIGHTS,
-    lambda w, bad: by(w, "least squares", options={"calls": 40}, weights=bad),
+    lambda w, bad: by(w, "least_squares", options={"n_calls": 40}, weights=bad),
 )
 row(
     other.Baseline.explain,
@@ -1379,10 +1380,10 @@ row(
     "weights",
     lambda w: by(w, "random", weights=fw.Shapley()),
 )
-row(other.Baseline.explain, "weights are not Shapley", "Shapley", lambda w: by(w, "kernel shap", weights=fw.Banzhaf()))
+row(other.Baseline.explain, "weights are not Shapley", "Shapley", lambda w: by(w, "kernel_shap", weights=fw.Banzhaf()))
 each(other.Baseline.explain, "outputs", SOME_OUTPUTS, lambda w, bad: by(w, "random", outputs=bad))
 each(other.Baseline.explain, "batch_size", ABOVE_ZERO, lambda w, bad: by(w, "saliency", batch_size=bad))
-for method in ("kernel shap", "shapley sampling", "permutation", "least squares", "multilinear", "random"):
+for method in ("kernel_shap", "shapley_sampling", "permutation", "least_squares", "multilinear", "random"):
     each(
         other.Baseline.explain,
         f"seed of {method}",
@@ -1393,15 +1394,15 @@ for method in ("kernel shap", "shapley sampling", "permutation", "least squares"
     if method != "random":
         each(
             other.Baseline.explain,
-            f"calls of {method}",
+            f"n_calls of {method}",
             ABOVE_ZERO | {"too few": 3},
-            lambda w, bad, method=method: by(w, method, options={"calls": bad}),
-            words="calls|budget",
+            lambda w, bad, method=method: by(w, method, options={"n_calls": bad}),
+            words="n_calls",
         )
 STARTS: dict[str, object] = without(ARRAYS, "None", "a number") | {"of another width": [0.0] * 7, "NaN": math.nan}
 named(
     other.Baseline.explain,
-    lambda w, **bad: by(w, "integrated gradients", options=bad),
+    lambda w, **bad: by(w, "integrated_gradients", options=bad),
     {"steps": ABOVE_ZERO, "start": STARTS},
 )
 each(
@@ -1414,7 +1415,7 @@ each(
     other.Baseline.explain,
     "examples",
     {"of another width": rows(4, 7), "with NaN": rows(4, 4) * math.nan, "a number": 3, "text": "some"},
-    lambda w, bad: by(w, "class mean", options={"examples": bad}),
+    lambda w, bad: by(w, "class_mean", options={"examples": bad}),
     words=f"examples|example|{IN_X}",
 )
 

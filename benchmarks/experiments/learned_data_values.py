@@ -49,7 +49,7 @@ from benchmarks.harness.statistics import summarize
 from fwshapley.games.knn import Utility
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
-from fwshapley.valuation.knn.problem import check_setting
+from fwshapley.valuation.knn.problem import check_problem
 from fwshapley.valuation.learned.knowledge import Likeness
 from fwshapley.valuation.learned.paper_network import batch_law
 from fwshapley.valuation.learned.simpler import SimplerGames
@@ -311,7 +311,7 @@ def study_fits(name: str, seed: int, arguments: argparse.Namespace) -> dict[str,
     retrain = partial(fw.RetrainingValuator, model, n_jobs=arguments.jobs, progress=False)
     long = retrain(method="least squares", budget=arguments.reference_fits, seed=10**6 + seed).fit(*data, reference)
     truth, noise = long.values_, long.result_.stderr
-    neighbors = fw.value_neighbors(*data, *reference, k=K, progress=False).values
+    neighbors = fw.value_neighbors(*data, reference, k=K, progress=False).values
     guess = guess_values(data, reference, seed, arguments)
     found: dict[str, Any] = {
         "reference": {
@@ -338,7 +338,7 @@ def study_fits(name: str, seed: int, arguments: argparse.Namespace) -> dict[str,
 
 def guess_values(data: Labeled, reference: Labeled, seed: int, arguments: argparse.Namespace) -> Tensor:
     """Values of the simpler games of the learned valuator, with equal weights; they need no fit."""
-    setting = check_setting(*data, *reference, weights=[fw.Shapley()], k=K)
+    setting = check_problem(*data, reference, weights=[fw.Shapley()], k=K)
     simpler = SimplerGames(setting, fw.Shapley(), seed=seed, device="cpu", n_jobs=arguments.jobs, progress=False)
     nobody = torch.zeros(1, len(data[1]), dtype=torch.bool)
     gained = simpler.worth(torch.cat([nobody, ~nobody])).diff(dim=0)

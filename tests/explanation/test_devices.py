@@ -78,7 +78,7 @@ def test_exact_values_stay_on_the_games_device(device: str) -> None:
 
 @pytest.mark.parametrize("estimator", [fw.least_squares_values, fw.permutation_values, fw.multilinear_values])
 def test_estimates_stay_on_the_games_device(estimator: Callable[..., fw.Estimate], device: str) -> None:
-    estimate = estimator(GameOn(device), WEIGHTS, budget=2000, target_stderr=0.05)
+    estimate = estimator(GameOn(device), WEIGHTS, n_calls=2000, target_stderr=0.05)
     assert estimate.values.device.type == estimate.stderr.device.type == device
     assert bool(((estimate.values.cpu() - GAME.values(WEIGHTS)).abs() <= 5 * estimate.stderr.cpu() + 1e-10).all())
 
@@ -139,7 +139,7 @@ def test_baselines_run_on_the_explainers_device(name: str, device: str) -> None:
     row = BASELINES[name]
     for library in {"captum", "scikit-learn"} & set(row.needs):
         needs(library)
-    given: dict[str, Any] = {"examples": images(40, seed=2), "calls": 40}
+    given: dict[str, Any] = {"examples": images(40, seed=2), "n_calls": 40}
     options = {option: value for option, value in given.items() if option in row.options}
     method = fw.baseline(name, image_explainer(device), **options)
     found = method.explain(images(3), outputs=[0, 2], progress=False)
@@ -185,7 +185,7 @@ def test_weights_are_chosen_on_any_device(device: str) -> None:
 
 def test_a_report_is_written_on_any_device(device: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    fw.write_report(image_explainer(device), images(4), path, against=["random"], calls=40, progress=False)
+    fw.write_report(image_explainer(device), images(4), path, against=["random"], n_calls=40, progress=False)
     assert "ImageModel" in path.read_text(encoding="utf-8")
 
 
@@ -228,9 +228,9 @@ def test_points_are_valued_alike_on_any_device(
     utility: Utility, ties: Ties, device: str, monkeypatch: pytest.MonkeyPatch, *, held_out: bool, by_products: bool
 ) -> None:
     if by_products:
-        monkeypatch.setattr("fwshapley.valuation.knn.problem.MOST_DIRECT", 0)
+        monkeypatch.setattr("fwshapley.valuation.knn.problem.MAX_DIRECT", 0)
     x, y = rows(120, 4), torch.arange(120) % 3
-    given = (x, y) if held_out else (x, y, rows(70, 4, seed=1), torch.arange(70) % 3)
+    given = (x, y) if held_out else (x, y, (rows(70, 4, seed=1), torch.arange(70) % 3))
     several = [fw.Shapley(), WEIGHTS, fw.Banzhaf(0.2), fw.LeaveOneOut()]
     here = fw.value_neighbors(*given, k=4, weights=several, utility=utility, ties=ties, device="cpu", progress=False)
     there = fw.value_neighbors(*given, k=4, weights=several, utility=utility, ties=ties, device=device, progress=False)

@@ -64,7 +64,7 @@ def play(model: Any, **options: Any) -> RetrainingGame:  # noqa: ANN401 - any mo
 def test_nearest_neighbors_retrained_are_nearest_neighbors_in_closed_form() -> None:
     weights = [make(N) for make in SEMIVALUES.values()]
     found = fw.exact_values(play(KNeighborsClassifier(1)), weights, progress=False)
-    assert_close(found, fw.value_neighbors(*DATA.all, k=1, weights=weights, utility="vote").values)
+    assert_close(found, fw.value_neighbors(*DATA.all[:2], DATA.all[2:], k=1, weights=weights, utility="vote").values)
 
 
 def share_of_neighbors(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:  # noqa: ANN401 - a fitted model
@@ -75,7 +75,7 @@ def share_of_neighbors(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:  
 def test_a_function_of_probabilities_scores_too() -> None:
     weights = [fw.Shapley(), fw.Banzhaf(0.2)]
     game = play(KNeighborsClassifier(1), scoring=share_of_neighbors)
-    expected = fw.value_neighbors(*DATA.all, k=1, weights=weights, utility="normalized").values
+    expected = fw.value_neighbors(*DATA.all[:2], DATA.all[2:], k=1, weights=weights, utility="normalized").values
     assert_close(fw.exact_values(game, weights, progress=False), expected)
 
 

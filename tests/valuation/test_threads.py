@@ -14,7 +14,7 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 import fwshapley as fw
-from fwshapley.valuation.knn.suggestions import suggest_labels
+from fwshapley.valuation.knn.valuator import suggest_labels
 
 THREADS = 4
 WEIGHTS = [fw.Shapley(), fw.Beta(4, 1)]
@@ -42,7 +42,7 @@ def by_network() -> fw.AmortizedValuator:
 
 
 def value(seed: int, **options: Any) -> fw.Valuation:  # noqa: ANN401 - of any kind
-    return fw.value_neighbors(*blobs(30, seed), *REFERENCE, k=3, weights=WEIGHTS, progress=False, **options)
+    return fw.value_neighbors(*blobs(30, seed), REFERENCE, k=3, weights=WEIGHTS, progress=False, **options)
 
 
 def retrain(seed: int, **options: Any) -> fw.Valuation:  # noqa: ANN401 - of any kind

@@ -96,7 +96,7 @@ def test_no_weighting_is_refused(name: str) -> None:
 
 def test_values_in_one_call_have_the_shape_of_their_weightings() -> None:
     for given, shape in (("one", (12,)), ("a list of one", (1, 12)), ("a list of two", (2, 12))):
-        found = fw.value_neighbors(X, Y, *REFERENCE, k=3, weights=GIVEN[given], progress=False)
+        found = fw.value_neighbors(X, Y, REFERENCE, k=3, weights=GIVEN[given], progress=False)
         assert found.values.shape == found.stderr.shape == shape
     new = fitted("regression", "one").value(X[:4], Y[:4], weights=[BETA])
     assert new.values.shape == new.stderr.shape == (1, 4)
@@ -131,7 +131,7 @@ def break_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:  # noqa: ANN401 - of any kind
         raise RuntimeError("no memory left")
 
-    monkeypatch.setattr("fwshapley.valuation.knn.valuator.from_sums", fail)
+    monkeypatch.setattr("fwshapley.valuation.knn.valuator.make_valuation", fail)
     monkeypatch.setattr("fwshapley.valuation.retraining.valuator._valuation", fail)
     monkeypatch.setattr("fwshapley.valuation.learned.knowledge.Known.valuation", fail)
 
@@ -189,7 +189,7 @@ def test_targets_are_real_numbers(kind: str) -> None:
 def test_text_and_bytes_are_not_taken_for_each_other() -> None:
     text, coded = np.array(["a", "b"] * 6), np.array([b"a", b"b"] * 6)
     with pytest.raises(ValueError, match=r"y_reference holds .* labels, but the training points' are"):
-        fw.value_neighbors(X, text, X, coded)
+        fw.value_neighbors(X, text, (X, coded))
     with pytest.raises(ValueError, match="y mixes text and bytes"):
         fw.value_neighbors(X, ["a", b"b"] * 6)
 

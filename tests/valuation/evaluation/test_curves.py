@@ -93,7 +93,7 @@ def test_without_points_of_low_value_a_model_learns_better_from_noisy_labels() -
     x = generator.normal(size=(400, 5))
     y = (x[:, 0] + x[:, 1] > 0).astype(int)
     noisy, _ = flip_labels(y[:200], share=0.3, how="next")
-    values = value_neighbors(x[:200], noisy, x[200:300], y[200:300], weights=Shapley(), n_jobs=1, **QUIET).values
+    values = value_neighbors(x[:200], noisy, (x[200:300], y[200:300]), weights=Shapley(), n_jobs=1, **QUIET).values
 
     def fit_and_score(rows: NDArray[np.int64]) -> float:
         return float(LogisticRegression().fit(x[rows], noisy[rows]).score(x[300:], y[300:]))
