@@ -38,7 +38,7 @@ UNCHECKED = {
     "Budget.spent",
     *("FewStepsWarning", "FidelityWarning", "LeaveOneOut", "Shapley", "Semivalue"),
     # Rows of a registry and stand-ins, which users read.
-    *("baselines.Method", "baselines.Unweighted", "baselines.Unweighted.log_join_law"),
+    "baselines.BaselineMethod",
     # Protocols, which have no code.
     *("games.Game", "games.KnownGame", "games.KnownGame.values", "Semivalue.log_join_law"),
     # Asked in inner loops, by what has checked its arguments: games, modules, parts of players.

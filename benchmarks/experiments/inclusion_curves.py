@@ -360,7 +360,7 @@ def judge_simple(study: Study) -> None:
         def make(method: str = method) -> dict[str, Any]:
             explainer = learn(study, EVERY, seed, study.arguments.seconds)  # it knows model, players and surrogate
             options = {"examples": study.setting.x_train[:CLASS_MEAN_IMAGES]} if method == "class mean" else {}
-            explained = fw.baseline(method, explainer, **options).explain(
+            explained = fw.baseline(method.replace(" ", "_"), explainer, **options).explain(
                 study.x, outputs=study.labels[:, None], progress=False
             )
             return judge(study, {str(explained.weights): explained.values[..., 0]})

@@ -158,7 +158,7 @@ def measure_once(arguments: argparse.Namespace, job: tuple[str, int]) -> dict[st
         "network": by_weights(network, truth),
         "error": error,
         "coverage of two standard errors": covered,
-        "calibration": {str(each): asdict(found) for each, found in zip(model.weights, model.judged, strict=True)},
+        "calibration": {str(each): asdict(found) for each, found in zip(model.weights, model.scores, strict=True)},
         "steps": explainer.histories_["explainer"].steps,
         "skill of the model": task.skill,
     }

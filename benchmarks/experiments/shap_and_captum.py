@@ -147,7 +147,7 @@ def compare(case: Case, seed: int, arguments: argparse.Namespace) -> dict[str, d
     explainer, x = case.explainer, case.x[: arguments.inputs]
     labels = explainer.explain(x, outputs="predicted").outputs
     halves = [
-        fw.baseline("least squares", explainer, calls=arguments.calls, seed=each)
+        fw.baseline("least_squares", explainer, n_calls=arguments.calls, seed=each)
         .explain(x, outputs=labels, progress=False)
         .values[..., 0]
         for each in (1000 + seed, 2000 + seed)
@@ -185,15 +185,15 @@ def methods(case: Case, seed: int) -> dict[str, tuple[Explain, bool]]:
         ),
         "shap KernelExplainer": (lambda x, labels: by_shap(kernel_shap, explainer, x, labels, seed), False),
         "shap PermutationExplainer": (lambda x, labels: by_shap(permutation_shap, explainer, x, labels, seed), False),
-        "captum KernelShap": (by_baseline(explainer, "kernel shap", seed=seed), False),
-        "captum ShapleyValueSampling": (by_baseline(explainer, "shapley sampling", seed=seed), False),
-        "our least squares": (by_baseline(explainer, "least squares", seed=seed), False),
+        "captum KernelShap": (by_baseline(explainer, "kernel_shap", seed=seed), False),
+        "captum ShapleyValueSampling": (by_baseline(explainer, "shapley_sampling", seed=seed), False),
+        "our least squares": (by_baseline(explainer, "least_squares", seed=seed), False),
         "random": (by_baseline(explainer, "random", seed=seed), True),
-        "class mean": (by_baseline(explainer, "class mean", examples=case.x), True),
+        "class mean": (by_baseline(explainer, "class_mean", examples=case.x), True),
     }
     if case.gradients:
         found |= {
-            "captum IntegratedGradients": (by_baseline(explainer, "integrated gradients", start=0), True),
+            "captum IntegratedGradients": (by_baseline(explainer, "integrated_gradients", start=0), True),
             "captum Saliency": (by_baseline(explainer, "saliency"), True),
             "captum GradCAM": (by_baseline(explainer, "gradcam"), True),
         }
@@ -254,7 +254,7 @@ def check_sanity(case: Case, arguments: argparse.Namespace) -> dict[str, Any]:
     """Skill of the learned order by the labels of held-out inputs, and whether the report warns."""
     explainer, x, y = case.explainer, case.x[: arguments.judged], case.y[: arguments.judged]
     explained = explainer.explain(x, outputs="predicted")
-    sampled = fw.baseline("least squares", explainer, calls=SANITY_CALLS)
+    sampled = fw.baseline("least_squares", explainer, n_calls=SANITY_CALLS)
     orders = {
         "learned": explained.values[..., 0],
         SAMPLED: sampled.explain(x, outputs=explained.outputs, progress=False).values[..., 0],
@@ -264,7 +264,7 @@ def check_sanity(case: Case, arguments: argparse.Namespace) -> dict[str, Any]:
     areas = {name: float(torch.trapezoid(each.included.mean(0), dx=1 / STEPS)) for name, each in judged.items()}
     skill = measure_skill(judged["learned"], judged[RANDOM], judged[SAMPLED])
     path = arguments.out / "sanity.html"
-    page = write_report(explainer, x, path, labels=y, calls=SANITY_CALLS, weights=[fw.Shapley()], progress=False)
+    page = write_report(explainer, x, path, labels=y, n_calls=SANITY_CALLS, weights=[fw.Shapley()], progress=False)
     text = page.read_text(encoding="utf-8")
     path.unlink()
     return {

@@ -338,14 +338,14 @@ def test_outputs_are_chosen_as_explain_chooses_them(explainer: fw.FeatureExplain
 
 def test_slopes_are_what_the_network_says_of_banzhaf_values(explainer: fw.FeatureExplainer) -> None:
     x = rows(1, 10)
-    slopes = network_slopes(explainer.fitted_, x)  # noqa: SLF001 - as refine does
+    slopes = network_slopes(explainer.fitted_, x)
     sizes = slopes.psi[:: slopes.stride]
     assert len(sizes) == 11
     assert torch.allclose(sizes[3].float(), explainer.explain(x, weights=fw.Banzhaf(0.3)).values[0], atol=1e-5)
 
 
 def test_slopes_of_one_weighting_are_its_values(of_one_weighting: fw.FeatureExplainer) -> None:
-    fitted, x = of_one_weighting.fitted_, rows(1, 7)  # noqa: SLF001 - as refine does
+    fitted, x = of_one_weighting.fitted_, rows(1, 7)
     slopes = network_slopes(fitted, x)
     centered = slopes.psi - slopes.psi.mean(1, keepdim=True)
     values = of_one_weighting.explain(x).values[0].double()

@@ -55,10 +55,10 @@ class Multilinear:
         few = x[:PILOT_INPUTS]
         levels = []
         for knot in self.basis.knots(x).sigmoid().tolist():
-            sample = _sample_at(masked, few, few.new_full((len(few),), knot), PILOT_COALITIONS, generator, Shard())
-            assert sample.t is not None  # noqa: S101 - `_sample_at` sets it
+            t = few.new_full((len(few),), knot)
+            sample = _sample_at(masked, few, t, PILOT_COALITIONS, generator=generator, shard=Shard())
             psi = torch.zeros(len(few), masked.n_players, sample.values.shape[-1], device=x.device)
-            levels.append(float(multilinear_loss(psi, sample.values, sample.coalitions, sample.t).mean()))
+            levels.append(float(multilinear_loss(psi, sample.values, sample.coalitions, t).mean()))
         floor = max(MIN_LEVEL, MIN_RELATIVE_LEVEL * max(levels))  # where the game does not vary, there is no signal
         levels = [max(level, floor) for level in levels]
         unit = [math.sqrt(level / masked.n_players / sample.values.shape[-1]) for level in levels]
@@ -73,7 +73,7 @@ class Multilinear:
         shard: Shard,
     ) -> Sample:
         """Draw a t for every input, and Bernoulli(t) coalitions; evaluate those in this process's shard."""
-        return _sample_at(masked, x, draw_t(len(x), generator), n_coalitions, generator, shard)
+        return _sample_at(masked, x, draw_t(len(x), generator), n_coalitions, generator=generator, shard=shard)
 
     def loss(self, out: Float[Tensor, "batch players channels"], sample: Sample) -> Float[Tensor, " batch"]:
         """Squared error at each input's t, up to a constant, in units that follow from the level there."""
@@ -127,7 +127,7 @@ def _mixtures(
 
 
 def _sample_at(
-    masked: MaskedModel, x: Tensor, t: Tensor, n_coalitions: int, generator: torch.Generator, shard: Shard
+    masked: MaskedModel, x: Tensor, t: Tensor, n_coalitions: int, *, generator: torch.Generator, shard: Shard
 ) -> Sample:
     """Draw Bernoulli coalitions of every input at its t, and evaluate those in the shard."""
     coalitions: Bool[Tensor, "batch coalitions players"] = draw_trusted_bernoulli(
