@@ -9,7 +9,6 @@ from .explanation.explainer import FeatureExplainer, FidelityWarning, load
 from .explanation.report import write_report
 from .explanation.semivalue_selection import ChosenWeights, choose_weights
 from .explanation.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
-from .games import RetrainingUtility
 from .players import Players, columns, grid, groups, segments
 from .semivalues import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 from .training.budget import Budget, FewStepsWarning, Recipe
@@ -43,7 +42,6 @@ __all__ = [
     "LeaveOneOut",
     "Players",
     "Recipe",
-    "RetrainingUtility",
     "RetrainingValuator",
     "Semivalue",
     "Shapley",

@@ -2,7 +2,7 @@
 
 from fwshapley.games.game import AnyGame, CheckedGame, FunctionGame, Game, as_game
 from fwshapley.games.knn import NeighborGame
-from fwshapley.games.retraining import RetrainingGame, RetrainingUtility
+from fwshapley.games.retraining import RetrainingGame
 from fwshapley.games.synthetic import Additive, Airport, Glove, KnownGame, Pairwise, Random, Unanimity, Voting
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Pairwise",
     "Random",
     "RetrainingGame",
-    "RetrainingUtility",
     "Unanimity",
     "Voting",
     "as_game",
