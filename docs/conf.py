@@ -77,9 +77,7 @@ def shorten_signature(
     return arguments.replace('" ', '"'), annotation and annotation.replace('" ', '"')
 
 
-def adapt_docstring(
-    _app: Sphinx, what: str, _name: str, member: object, _options: object, lines: list[str]
-) -> None:
+def adapt_docstring(_app: Sphinx, what: str, _name: str, member: object, _options: object, lines: list[str]) -> None:
     """Turn "docs/math.md" into a link, escape |S|, and drop the docstrings that constants inherit from str or tuple."""
     if what == "data" and "\n".join(lines).strip() == inspect.getdoc(type(member)):
         lines.clear()
