@@ -325,54 +325,60 @@ MODELS: dict[str, object] = {"a number": 3, "text": "model", "a class": Majority
 SCORING: dict[str, object] = {"unknown": "nonsense", "a number": 3, "a list": ["accuracy"]}
 
 
-def utility(w: World, **options: Any) -> Any:  # noqa: ANN401 - any argument
-    chosen = {"model": Majority(), "scoring": accuracy, "nobody": 0.0} | options
-    return fw.RetrainingUtility(chosen.pop("model"), **chosen).on(w.points, w.labels, w.points, w.labels)
-
-
 def retraining(w: World, **given: Any) -> object:  # noqa: ANN401 - any argument
-    chosen = {"x": w.points, "y": w.labels, "x_reference": w.points, "y_reference": w.labels} | given
-    return fw.RetrainingUtility(Majority(), scoring=accuracy, nobody=0.0).on(*chosen.values())
+    chosen = {"model": Majority(), "x": w.points, "y": w.labels, "scoring": accuracy, "empty_value": 0.0} | given
+    pair = chosen.pop("reference[0]", w.points), chosen.pop("reference[1]", w.labels)
+    return play.RetrainingGame(**{"reference": pair} | chosen)
 
 
 def sampled(w: World, **options: Any) -> object:  # noqa: ANN401 - any argument
-    return w.retrain(**{"method": "tmc", "budget": 100} | options)
+    return w.retrain(**{"method": "tmc", "n_fits": 100} | options)
 
 
-named(
-    fw.RetrainingUtility,
-    utility,
-    {"model": MODELS | NONE, "scoring": SCORING, "nobody": REAL, "seed": SEEDS | GENERATORS},
-)
 ROWS: dict[str, object] = {"None": None, "a number": 3.0, "a dict": {}, "empty": [], "ragged": [[1.0], [1.0, 2.0]]}
 COLUMN: dict[str, object] = {"None": None, "a number": 3, "a dict": {}, "a table": [[0, 1]], "ragged": [[0], 1]}
-for end in ("", "_reference"):
-    for name, wrong in (("x", ROWS | {"too short": rows(5, 2)}), ("y", COLUMN | {"too short": [0, 1]})):
+TOO_SHORT = {"x": rows(5, 2), "y": [0, 1]}
+for x_name, y_name in (("x", "y"), ("reference[0]", "reference[1]")):
+    for name, wrong in (
+        (x_name, ROWS | {"too short": TOO_SHORT["x"]}),
+        (y_name, COLUMN | {"too short": TOO_SHORT["y"]}),
+    ):
         each(
-            fw.RetrainingUtility.on,
-            name + end,
+            play.RetrainingGame,
+            name,
             wrong,
-            lambda w, bad, name=name + end: retraining(w, **{name: bad}),
-            words=f"{name}{end}|y{end}",
+            lambda w, bad, name=name: retraining(w, **{name: bad}),
+            words=f"{x_name}|{y_name}",
         )
+named(
+    play.RetrainingGame,
+    retraining,
+    {
+        "model": MODELS | NONE,
+        "scoring": SCORING,
+        "empty_value": REAL,
+        "seed": SEEDS | GENERATORS,
+        "reference": {"a number": 3, "text": "ab", "one array": rows(6, 2), "None": None},
+    },
+)
 each(fw.RetrainingValuator, "model", MODELS | NONE, lambda w, bad: w.retrain(bad or 0))
 each(
     fw.RetrainingValuator,
     "model of gradient",
     {"a number": 3, "a model of another kind": Majority()},
-    lambda w, bad: w.retrain(bad, method="gradient", budget=1),
+    lambda w, bad: w.retrain(bad, method="gradient", n_fits=8),
     words="gradient",
 )
-each(fw.RetrainingValuator, "weights", WEIGHTS, lambda w, bad: w.retrain(method="beta", weights=bad, budget=40))
+each(fw.RetrainingValuator, "weights", WEIGHTS, lambda w, bad: w.retrain(method="beta", weights=bad, n_fits=100))
 named(
     fw.RetrainingValuator,
     lambda w, **bad: w.retrain(**bad),
     {
         "scoring": SCORING,
         "method": CHOICE,
-        "nobody": REAL,
+        "empty_value": REAL,
         "seed": SEEDS | GENERATORS,
-        "n_jobs": {"zero": 0},
+        "n_jobs": JOBS,
         "checkpoint": {"a number": 3, "a list": []},
     },
 )
@@ -380,7 +386,7 @@ named(
     fw.RetrainingValuator,
     sampled,
     {
-        "budget": ABOVE_ZERO | {"too small": 1},
+        "n_fits": ABOVE_ZERO | {"too small": 1},
         "tolerance": REAL | {"negative": -1.0},
         "target_error": POSITIVE,
         "learning_rate": POSITIVE,
@@ -461,7 +467,7 @@ def new_knn() -> Any:  # noqa: ANN401 - untyped, as all that is called
 
 
 def new_retraining() -> Any:  # noqa: ANN401 - untyped, as all that is called
-    return fw.RetrainingValuator(Majority(), method="loo", scoring=accuracy, nobody=0.0, progress=False)
+    return fw.RetrainingValuator(Majority(), method="leave_one_out", scoring=accuracy, empty_value=0.0, progress=False)
 
 
 for of, ask_points in {
@@ -534,22 +540,12 @@ named(
         "k": ABOVE_ZERO | {"too large": 99},
         "method": CHOICE,
         "metric": CHOICE,
-        "batch": ABOVE_ZERO | {"one": 1},
-        "fits": {"a number": 40},
+        "batch_size": ABOVE_ZERO | {"one": 1},
         "budget": BUDGETS | {"seconds": 1.5},
         "seed": SEEDS | GENERATORS,
         "n_jobs": JOBS,
         "device": DEVICES,
     },
-)
-each(
-    fw.AmortizedValuator,
-    "fits of a model",
-    ABOVE_ZERO | {"too small": 3},
-    lambda w, bad: w.learner(utility=fw.RetrainingUtility(Majority(), scoring=accuracy, nobody=0.0), fits=bad).fit(
-        w.points, w.labels, (w.points, w.labels)
-    ),
-    words="fits",
 )
 paths(fw.AmortizedValuator, lambda w, path: w.learner(checkpoint=path).fit(w.points, w.labels))
 row(

@@ -43,10 +43,6 @@ KNOWN: frozenset[str] = frozenset(
         "FeatureExplainer.load: network is of no module",  # AttributeError: 'int' object has no attribute 'to'
         # src/fwshapley/explainer_report.py
         # src/fwshapley/games/retraining.py
-        "games.RetrainingUtility.on: x is ragged",  # ValueError: setting an array element with a sequence. The reques
-        "games.RetrainingUtility.on: y is ragged",  # ValueError: setting an array element with a sequence. The reques
-        "games.RetrainingUtility.on: x_reference is ragged",  # ValueError: setting an array element with a sequence.
-        "games.RetrainingUtility.on: y_reference is ragged",  # ValueError: setting an array element with a sequence.
         # src/fwshapley/players.py
         "columns: names is with None",  # accepted silently
         "segments: names is with None",  # accepted silently
@@ -183,8 +179,6 @@ KNOWN: frozenset[str] = frozenset(
         "valuation.CrossFit.embed: images is of complex numbers",  # accepted silently
         "valuation.CrossFit.embed: images is of other channels",  # RuntimeError: Given groups=1, weight of size [16,
         # src/fwshapley/valuation/learned/amortized.py
-        "valuation.AmortizedValuator: n_jobs is text",  # TypeError: '<' not supported between instances of 'str' and
-        "valuation.AmortizedValuator: n_jobs is a fraction",  # accepted silently
         # src/fwshapley/valuation/neighbors.py
         "valuation.KNNValuator: n_jobs is text",  # TypeError: '<' not supported between instances of 'str' and 'int'
         "valuation.KNNValuator: n_jobs is a fraction",  # accepted silently

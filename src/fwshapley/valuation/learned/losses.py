@@ -60,7 +60,7 @@ class NeighborGames:
             players: indices of the points that play; None is all points.
         """
         x, labels = (self.x, self.labels) if players is None else (self.x[players], self.labels[players])
-        order = torch.cdist(self.reference[references], x).argsort(1, stable=True)
+        order = torch.cdist(self.reference[references], x).argsort(stable=True, dim=1)
         members = coalitions[:, order]
         nearest = members & (members.cumsum(2, dtype=torch.int32) <= self.k)
         one_hot = functional.one_hot(labels[order], self.n_classes).float()
