@@ -1225,7 +1225,7 @@ row(fw.choose_weights, "the explainer knows one weighting", "objective", lambda 
 
 def report(w: World, **options: Any) -> object:  # noqa: ANN401 - any argument
     chosen: dict[str, Any] = {"explainer": w.table, "x": w.x[:2], "path": w.folder / "report.html", "n_calls": 16}
-    chosen |= {"weights": [fw.Shapley()], "shown": 1, "progress": False} | options
+    chosen |= {"weights": [fw.Shapley()], "n_shown": 1, "progress": False} | options
     return fw.write_report(chosen.pop("explainer"), chosen.pop("x"), chosen.pop("path"), **chosen)
 
 
@@ -1249,9 +1249,9 @@ named(
         "path": PATHS,
         "labels": WANTED,
         "weights": WEIGHTS,
-        "judge": only(JUDGES, "a number", "of too few rows"),
-        "against": {"unknown": ["nonsense"], "one text": "random", "a number": 3, "None": None, "numbers": [3]},
-        "shown": ABOVE_ZERO,
+        "evaluator": only(JUDGES, "a number", "of too few rows"),
+        "baselines": {"unknown": ["nonsense"], "one text": "random", "a number": 3, "None": None, "numbers": [3]},
+        "n_shown": ABOVE_ZERO,
         "seed": SEEDS | GENERATORS,
     },
 )
@@ -1262,10 +1262,10 @@ each(
     fw.write_report,
     "examples",
     {"a number": 3, "of another width": rows(4, 7), "empty": []},
-    lambda w, bad: report(w, against=["class_mean"], examples=bad),
+    lambda w, bad: report(w, baselines=["class_mean"], examples=bad),
     words=f"examples|{IN_X}",
 )
-row(fw.write_report, "examples are missing", "examples", lambda w: report(w, against=["class_mean"]))
+row(fw.write_report, "examples are missing", "examples", lambda w: report(w, baselines=["class_mean"]))
 
 # Surrogates
 

@@ -40,8 +40,9 @@ from benchmarks.harness.figures import save_figure
 from benchmarks.harness.options import ExperimentParser
 from benchmarks.harness.record import record
 from fwshapley.explanation.metrics import measure_agreement
-from fwshapley.explanation.report import RANDOM, SAMPLED, STEPS, judge_methods, measure_skill, write_report
-from fwshapley.explanation.semivalue_selection import evaluator_of
+from fwshapley.explanation.reliability import STEPS, draw_curves, measure_skill
+from fwshapley.explanation.report import write_report
+from fwshapley.explanation.semivalue_selection import surrogate_evaluator
 from fwshapley.plots import COLORS, new_figure
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))  # scripts of another folder, not a package
@@ -257,12 +258,12 @@ def check_sanity(case: Case, arguments: argparse.Namespace) -> dict[str, Any]:
     sampled = fw.baseline("least_squares", explainer, n_calls=SANITY_CALLS)
     orders = {
         "learned": explained.values[..., 0],
-        SAMPLED: sampled.explain(x, outputs=explained.outputs, progress=False).values[..., 0],
-        RANDOM: torch.rand(len(x), explainer.players_.n_players, generator=torch.Generator().manual_seed(0)),
+        "long sampling": sampled.explain(x, outputs=explained.outputs, progress=False).values[..., 0],
+        "random order": torch.rand(len(x), explainer.players_.n_players, generator=torch.Generator().manual_seed(0)),
     }
-    judged = judge_methods(evaluator_of(explainer), explained.inputs, y, orders)
+    judged = draw_curves(surrogate_evaluator(explainer.masked_model_), explained.inputs, y, orders)
     areas = {name: float(torch.trapezoid(each.included.mean(0), dx=1 / STEPS)) for name, each in judged.items()}
-    skill = measure_skill(judged["learned"], judged[RANDOM], judged[SAMPLED])
+    skill = measure_skill(judged["learned"], judged["random order"], judged["long sampling"])
     path = arguments.out / "sanity.html"
     page = write_report(explainer, x, path, labels=y, n_calls=SANITY_CALLS, weights=[fw.Shapley()], progress=False)
     text = page.read_text(encoding="utf-8")

@@ -185,7 +185,7 @@ def test_weights_are_chosen_on_any_device(device: str) -> None:
 
 def test_a_report_is_written_on_any_device(device: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    fw.write_report(image_explainer(device), images(4), path, against=["random"], n_calls=40, progress=False)
+    fw.write_report(image_explainer(device), images(4), path, baselines=["random"], n_calls=40, progress=False)
     assert "ImageModel" in path.read_text(encoding="utf-8")
 
 
