@@ -16,9 +16,9 @@ from scipy.stats import binom
 from torch.testing import assert_close
 
 from brute_force import all_coalitions
-from fwshapley import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley, exact_values
+from fwshapley import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley, exact_values
 from fwshapley.games import Random
-from fwshapley.semivalues import Kernel, join_laws, log_binomials
+from fwshapley.semivalues import FEASIBLE_SET, Kernel, join_laws, log_binomials
 
 SemivalueFor = Callable[[int], Semivalue]
 

@@ -176,7 +176,7 @@ def measure_overhead(n: int) -> dict[str, float]:
     game = tabulate(fw.games.Random(n), n)
     masks = torch.rand(2**14, n) < 0.5
     bare = best_time(lambda: [game(masks) for _ in range(2**n // len(masks))])
-    exact = best_time(lambda: fw.exact_values(game, [*fw.FEASIBLE_SET, fw.Shapley()], progress=False))
+    exact = best_time(lambda: fw.exact_values(game, [*fw.semivalues.FEASIBLE_SET, fw.Shapley()], progress=False))
     return {"players": n, "bare_game_s": bare, "exact_values_s": exact, "us_per_coalition": (exact - bare) / 2**n * 1e6}
 
 

@@ -31,9 +31,10 @@ from torch import Tensor
 from benchmarks.harness.figures import save_figure
 from benchmarks.harness.options import ExperimentParser
 from benchmarks.harness.record import record
-from fwshapley import FEASIBLE_SET, Beta, exact_values, exact_wls_values
+from fwshapley import Beta, exact_values
+from fwshapley.estimators import exact_wls_values
 from fwshapley.games import FunctionGame, Game, Random
-from fwshapley.semivalues import log_binomials
+from fwshapley.semivalues import FEASIBLE_SET, log_binomials
 
 OFF_THE_SET = tuple(Beta(alpha, beta) for alpha, beta in [(2, 2), (2, 3), (4, 4)])
 STYLE: Any = {
