@@ -54,7 +54,7 @@ def coalition(*members: int) -> torch.Tensor:
 
 
 def play(model: Any, **options: Any) -> RetrainingGame:  # noqa: ANN401 - any model and its options
-    return RetrainingGame(model, *DATA.all[:2], DATA.all[2:], **options)
+    return RetrainingGame(model, DATA.x, DATA.y, (DATA.x_reference, DATA.y_reference), **options)
 
 
 # Against closed forms
@@ -63,7 +63,12 @@ def play(model: Any, **options: Any) -> RetrainingGame:  # noqa: ANN401 - any mo
 def test_nearest_neighbors_retrained_are_nearest_neighbors_in_closed_form() -> None:
     weights = [make(N) for make in SEMIVALUES.values()]
     found = fw.exact_values(play(KNeighborsClassifier(1)), weights, progress=False)
-    assert_close(found, fw.value_neighbors(*DATA.all[:2], DATA.all[2:], k=1, weights=weights, utility="vote").values)
+    assert_close(
+        found,
+        fw.value_neighbors(
+            DATA.x, DATA.y, (DATA.x_reference, DATA.y_reference), k=1, weights=weights, utility="vote"
+        ).values,
+    )
 
 
 def share_of_neighbors(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:  # noqa: ANN401 - a fitted model
@@ -74,7 +79,9 @@ def share_of_neighbors(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:  
 def test_a_function_of_probabilities_scores_too() -> None:
     weights = [fw.Shapley(), fw.Banzhaf(0.2)]
     game = play(KNeighborsClassifier(1), scoring=share_of_neighbors)
-    expected = fw.value_neighbors(*DATA.all[:2], DATA.all[2:], k=1, weights=weights, utility="normalized").values
+    expected = fw.value_neighbors(
+        DATA.x, DATA.y, (DATA.x_reference, DATA.y_reference), k=1, weights=weights, utility="normalized"
+    ).values
     assert_close(fw.exact_values(game, weights, progress=False), expected)
 
 

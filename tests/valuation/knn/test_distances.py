@@ -19,8 +19,6 @@ from fwshapley.valuation.knn.distances import (
     SAMPLE,
     Metric,
     Workspace,
-    change_units,
-    column_ranges,
     distances_by_product,
     distances_directly,
     farthest,
@@ -219,14 +217,3 @@ def test_rows_of_any_length_are_sorted(n: int, lent: bool) -> None:  # noqa: FBT
     expected = np.where(np.arange(n) == 7, np.inf, numbers).argsort(kind="stable")
     assert torch.equal(nearest(keys, n, space), torch.from_numpy(expected))
     assert int(orders(keys[None], n - 1, space).max()) < n
-
-
-def test_columns_in_units_of_their_range_are_those_of_scaled_points() -> None:
-    x, references = np.c_[normal(20, 2), np.full(20, 7.1)], np.c_[normal(5, 2, seed=1), np.full(5, 9.0)]
-    places = place(x, references, "euclidean")
-    ranges = column_ranges(places)
-    assert ranges.tolist() == [*np.ptp(x[:, :2], axis=0).tolist(), np.inf]
-    scaled = change_units(places, ranges)
-    expected = cdist(references[:, :2] / ranges[:2], x[:, :2] / ranges[:2])
-    found = distances_directly(torch.tensor(scaled.reference), torch.tensor(scaled.factor)).numpy()
-    np.testing.assert_allclose(found, expected)

@@ -28,9 +28,6 @@ NEAREST = 32
 RADIX = 2**15
 """Numbers in a row from which torch sorts it by radix."""
 
-ROUNDING = 1e-12
-"""Range of a constant column, as a share of its numbers."""
-
 SAMPLE = 1024
 MARGIN = 1.5
 """`nearest` looks at the points below a quantile of every so many keys, raised by this factor."""
@@ -84,19 +81,6 @@ def place(x: Features, reference: Features | None, metric: Metric) -> Places:
     if not np.isfinite(np.einsum("ij,ij->i", around, around)).all():
         raise ValueError("squared distances between x and reference[0] overflow; rescale the columns")
     return Places(factor, around, _scale(factor), center)
-
-
-def column_ranges(places: Places) -> NDArray[np.float64]:
-    """Return the range of each column over the points; infinite if a column is constant up to rounding."""
-    points = places.factor[:, :-2]
-    ranges = np.ptp(points, axis=0)
-    return np.where(ranges > ROUNDING * np.abs(places.center), ranges, np.inf)
-
-
-def change_units(places: Places, units: NDArray[np.float64]) -> Places:
-    """Return the same places with columns divided by units; the center stays as it was."""
-    factor = _factor(places.factor[:, :-2] / units, np.zeros_like(units))
-    return Places(factor, places.reference / units, _scale(factor), places.center)
 
 
 def place_more(x: Features, center: NDArray[np.float64], metric: Metric) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -19,7 +19,7 @@ from fwshapley._internal.checks import Array, check_choice, check_whole
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.semivalues import Semivalue, check_weights
 from fwshapley.valuation.knn.closed_forms import ClosedForm, make_form
-from fwshapley.valuation.knn.distances import Metric, Places, change_units, place
+from fwshapley.valuation.knn.distances import Metric, Places, place
 from fwshapley.valuation.validation import check_labels, check_points, column_names, reorder_columns
 
 MAX_DIRECT = 2**28
@@ -107,10 +107,6 @@ class NeighborProblem:
         return _make_form_once(
             self.utility, self.weights, self.counts, self.k, held_out=self.held_out, ties=self.ties, device=device
         )
-
-    def in_units(self, units: Float64[ndarray, " columns"]) -> NeighborProblem:
-        """Return the problem with each feature divided by a unit; the center stays as it was."""
-        return replace(self, places=change_units(self.places, units))
 
     def __sizeof__(self) -> int:
         """Bytes of all arrays, by which backends of joblib see that the problem is worth sharing between tasks."""
