@@ -49,14 +49,15 @@ def note_of(table: Table, *words: str) -> str:
 
 def test_numbers_are_standardized(write: Write) -> None:
     table = read_table(write("a,b,y", "1,10,p", "2,50,q", "4,20,p", "8,25,q"), "y")
-    np.testing.assert_allclose(table.x, StandardScaler().fit_transform(table.features), atol=1e-12)
-    assert "a, b" in note_of(table, "2 columns of numbers standardized (mean 0, deviation 1)")
+    rows = [[1, 10], [2, 50], [4, 20], [8, 25]]
+    np.testing.assert_allclose(table.x, StandardScaler().fit_transform(rows), atol=1e-12)
+    assert "a, b" in note_of(table, "2 columns of numbers, standardized (mean 0, standard deviation 1)")
 
 
 def test_numbers_may_stay_as_they_are(write: Write) -> None:
     table = read_table(write("a,b,y", "1,7,p", "2,7,q"), "y", scale=False)
     assert table.x.tolist() == [[1, 7], [2, 7]]
-    assert note_of(table, "2 columns of numbers used as they are")
+    assert note_of(table, "2 columns of numbers, used as they are")
 
 
 def test_two_categories_are_as_far_apart_as_two_rows_typically_are_in_a_standardized_column(write: Write) -> None:
@@ -73,8 +74,8 @@ def test_each_kind_of_column_is_told_from_the_others(people: Table) -> None:
     assert people.classes.names == ("cook", "smith")
     assert people.y.tolist() == [0, 0, 1, 1]
     assert "age" in note_of(people, "1 column of numbers")
-    assert "since" in note_of(people, "1 column of dates turned into days")
-    assert "town (2), member (2)" in note_of(people, "2 columns of categories", "as far apart as")
+    assert "since" in note_of(people, "1 column of dates, as days")
+    assert "town (2), member (2)" in note_of(people, "2 columns of categories, one 0/1 coordinate per category")
     np.testing.assert_allclose(people.x[:, -1], people.x[:, 0])  # both rise evenly
 
 
@@ -96,7 +97,7 @@ def test_columns_of_no_use_are_left_out_by_name(write: Write) -> None:
     assert note_of(table, "Left out: remark (nearly every row has a text of its own")
     assert note_of(table, "Left out: fixed (it is the same in every row)")
     assert note_of(table, "Left out: nothing (it is empty)")
-    assert note_of(table, "Left out: word (its 60 different texts are more than 50 categories)")
+    assert note_of(table, "Left out: word (it has 60 different texts, more than 50 categories)")
 
 
 def test_shuffled_row_numbers_are_no_feature_but_counts_in_a_short_table_are(write: Write) -> None:
@@ -109,7 +110,7 @@ def test_shuffled_row_numbers_are_no_feature_but_counts_in_a_short_table_are(wri
 def test_columns_may_be_left_out_by_hand(write: Write) -> None:
     table = read_table(write(*PEOPLE), "job", ignore=["town", "age"])
     assert [each.name for each in table.columns] == ["member", "since"]
-    assert note_of(table, "Left out: town, age (as asked)")
+    assert note_of(table, "Left out: town, age (--ignore)")
     with pytest.raises(ValueError, match=r"no column 'twon' \(did you mean 'town'\?\)"):
         read_table(write(*PEOPLE), "job", ignore=["twon"])
 
@@ -124,7 +125,7 @@ def test_missing_numbers_become_the_median_and_missing_categories_a_category(wri
 
 def test_a_few_texts_among_numbers_count_as_missing(write: Write) -> None:
     table = read_table(write("a,y", *(f"{number % 7},{number % 2}" for number in range(40)), "unknown,1"), "y")
-    assert "a (unknown)" in note_of(table, "Texts among numbers taken for missing")
+    assert "a (unknown)" in note_of(table, "Texts among numbers count as missing")
     assert note_of(table, "1 missing number")
 
 
@@ -144,7 +145,7 @@ def test_separator_and_decimal_comma_are_found(write: Write, separator: str, nam
     table = read_table(write(*lines), "y", scale=False)
     assert table.x.tolist() == [[1.5, 2], [-2.5, 3], [-0.5, 4]]
     assert note_of(table, f"Columns are separated by {name}")
-    assert note_of(table, "Numbers with a decimal comma read as such: a")
+    assert note_of(table, "Numbers with a decimal comma: a")
 
 
 def test_what_excel_writes_is_read(write: Write) -> None:
@@ -223,8 +224,8 @@ def test_a_reference_need_not_have_what_the_table_leaves_out(write: Write) -> No
         (["age,town,job", "1,Rome,cook"], r"held.csv lacks columns that .*table.csv has: member, since"),
         (["age,town,member,since", "1,Rome,True,2020-01-01"], r"held.csv has no column 'job'"),
         ([PEOPLE[0], "1,Rome,True,2020-01-01,nurse"], r"column job of .*held.csv has labels that .* not have: nurse"),
-        ([PEOPLE[0], "old,Rome,True,2020-01-01,cook"], "column age should hold numbers, but holds old, unlike table"),
-        ([PEOPLE[0], "1,Rome,True,yesterday,cook"], "column since should hold dates, but holds yesterday"),
+        ([PEOPLE[0], "old,Rome,True,2020-01-01,cook"], "column age must contain numbers, got old, unlike table"),
+        ([PEOPLE[0], "1,Rome,True,yesterday,cook"], "column since must contain dates, got yesterday"),
         ([PEOPLE[0], "1,Rome,True,2020-01-01,"], "column job of .*held.csv has no label in any row"),
     ],
 )
@@ -242,7 +243,7 @@ def test_a_reference_that_does_not_fit_is_refused(
         (b"\n\n", "the first line of .* is blank"),
         (b"\n1,p\n", "the first line of .* is blank"),
         (b"a,y\n", "has a header, but no rows"),
-        (b"a,y\n1,p\n2,p\n", "every label in column y of .* is p: one class"),
+        (b"a,y\n1,p\n2,p\n", "every label in column y of .* is p: at least 2 classes"),
         (b"a,y\n1,\n2,\n", "no label in any row"),
         (b"a,a,b,b,y\n1,2,3,4,p\n", "more than one column of the name a, b"),
         (b"a,y\n1,p\n2,q,r\n", "malformed: Expected 2 fields in line 3, saw 3$"),
@@ -250,8 +251,8 @@ def test_a_reference_that_does_not_fit_is_refused(
         (b'a,y\n1,"p\n2,q\n', "malformed: EOF inside string"),
         (b"a,y\n1,\xe9\n2,q\n", r"is not utf-8 text: .* --encoding cp1252"),
         ("a,y\n1,p\n".encode("utf-16"), r"is not utf-8 text: .* --encoding utf-16"),
-        (b"y\np\nq\n", "no column to tell its rows apart by.*there is no other column"),
-        (b"a,y\n1,p\n1,q\n", "no column to tell its rows apart by.*a: it is the same in every row"),
+        (b"y\np\nq\n", "no column to compare its rows by.*it has no other column"),
+        (b"a,y\n1,p\n1,q\n", "no column to compare its rows by.*a: it is the same in every row"),
         (b"a,Y\n1,p\n2,q\n", r"has no column 'y' \(did you mean 'Y'\?\); its columns are a, Y"),
         (b"1,p\n2,q\n", r"has no column 'y' \(is the line with their names missing\?\)"),
     ],
@@ -281,19 +282,19 @@ def test_a_file_that_is_none_is_explained(tmp_path: Path, write: Write) -> None:
         read_table(tmp_path / "nowhere.csv", "y")
     with pytest.raises(IsADirectoryError, match="is a folder"):
         read_table(tmp_path, "y")
-    with pytest.raises(ValueError, match="save it as one of these first"):
+    with pytest.raises(ValueError, match=r"save the table as a \.csv file"):
         read_table(write("PK", name="table.xlsx"), "y")
     with pytest.raises(ValueError, match="there is no text encoding 'utf-9'; common ones are"):
         read_table(write("a,y"), "y", encoding="utf-9")
-    with pytest.raises(ValueError, match=r"which column of .* Give --label; its columns are a, y"):
+    with pytest.raises(ValueError, match=r"--label must name the column of .*; its columns are a, y"):
         read_table(write("a,y", "1,p"), None)
 
 
 @pytest.mark.parametrize(
     ("arrays", "complaint"),
     [
-        ({"x": np.zeros((3, 2))}, "must have arrays x and y or X and y or features and labels; it has x$"),
-        ({"x": np.zeros((3, 2)), "y": np.zeros(2)}, r"a label per row: x has shape \(3, 2\), y \(2,\)"),
+        ({"x": np.zeros((3, 2))}, "must have an array 'y' of labels; it has x$"),
+        ({"x": np.zeros((3, 2)), "y": np.zeros(2)}, r"must contain a label per row: x has shape \(3, 2\), y \(2,\)"),
         ({"x": np.array([["a"]]), "y": np.zeros(1)}, "x of .* must be numbers"),
         ({"x": np.array([[None]]), "y": np.zeros(1)}, "damaged, or not an .npz file of plain arrays"),
     ],
@@ -323,8 +324,8 @@ def test_many_rows_take_the_memory_of_their_numbers(write: Write) -> None:
 
 def test_numbers_that_have_no_scale_are_left_out(write: Write) -> None:
     table = read_table(write("a,b,c,y", "1e308,1,inf,p", "-1e308,2,-inf,q", "1e308,4,inf,p"), "y")
-    assert note_of(table, "Left out: c (it holds no finite number)")
-    assert note_of(table, "Left out: a (its numbers, -1e+308 to 1e+308, have no scale)")
+    assert note_of(table, "Left out: c (it contains no finite number)")
+    assert note_of(table, "Left out: a (its numbers, -1e+308 to 1e+308, are too large or too close to standardize)")
 
 
 def test_lists_and_texts_stay_short() -> None:
@@ -355,7 +356,7 @@ def test_a_class_that_the_reference_lacks_is_noted(tmp_path: Path) -> None:
     for name, labels in (("all", ["a", "b", "c"]), ("some", ["a", "b", "a"])):
         pd.DataFrame({"x": [0.0, 1.0, 2.5], "label": labels}).to_csv(tmp_path / f"{name}.csv", index=False)
     reference = read_table(tmp_path / "all.csv", "label").read_reference(tmp_path / "some.csv")
-    assert reference.notes[-1].startswith("some.csv: no row of c: rows of all.csv with that label")
+    assert reference.notes[-1].startswith("some.csv: no row has label c: rows of all.csv with that label")
 
 
 def test_durations_have_the_unit_that_reads_best() -> None:

@@ -1,4 +1,4 @@
-"""A table of labeled rows as numbers to value, with notes on how it came to be one."""
+"""A table of labeled rows as coordinates to measure distances with, and notes on how they came about."""
 
 from __future__ import annotations
 
@@ -12,31 +12,36 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fwshapley._internal.wording import counted, listed
-from fwshapley.tables.coordinates import Categories, Flaws, LeftOut, Numbers, understand
+from fwshapley.tables.distance_scaling import Flaws, LeftOut, ScaledColumn, scale_column
 from fwshapley.tables.labels import Classes, find_classes
-from fwshapley.tables.reading import Sheet, check_column, read_sheet, read_texts
+from fwshapley.tables.reading import (
+    INPUT_ARRAYS,
+    LABEL_ARRAYS,
+    CsvFile,
+    check_column,
+    find_array,
+    load_arrays,
+    open_csv,
+)
 
-Column = Numbers | Categories
+FLAGS = {"False", "True"}
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Labeled rows as numbers.
+    """Labeled rows as coordinates.
 
     Attributes:
         path: of the file that they come from.
-        label: name of the column of labels.
-        x: coordinates, a row per row of the file that has a label.
-        y: place of each label among the classes.
-        classes: what the labels may be, in order.
+        label: name of the column or array of labels.
+        x: coordinates, a row for each row of the file that has a label.
+        y: position of each label among the classes.
+        classes: the different labels, in order.
         rows: where each row is in the file, as a spreadsheet counts (the header is row 1); from 0 for an .npz file.
-        features: the columns of the file other than the labels, as pandas reads them.
+        columns: the columns that are used.
+        unused: names of the others.
         notes: what was done, in short sentences.
-        columns: how each column that is used became coordinates.
-        encoding: of the file.
-        noun: what a point is called.
-        key: what says which point it is.
-        whole: what all of them are called.
+        csv: the file, if it is a .csv file.
     """
 
     path: Path
@@ -45,10 +50,10 @@ class Table:
     y: NDArray[np.int64]
     classes: Classes
     rows: NDArray[np.int64]
-    features: pd.DataFrame
+    columns: tuple[ScaledColumn, ...]
+    unused: tuple[str, ...]
     notes: tuple[str, ...]
-    columns: tuple[Column, ...]
-    encoding: str = "utf-8"
+    csv: CsvFile | None
 
     noun: ClassVar[str] = "row"
     key: ClassVar[str] = "row"
@@ -59,8 +64,8 @@ class Table:
 
     @property
     def is_spreadsheet(self) -> bool:
-        """Whether people read the file in rows and columns; otherwise it holds arrays."""
-        return self.path.suffix.lower() != ".npz"
+        """Whether people read the file in rows and columns; otherwise it contains arrays."""
+        return self.csv is not None
 
     @property
     def keys(self) -> list[str]:
@@ -69,13 +74,12 @@ class Table:
 
     @property
     def about_keys(self) -> str:
-        """Return how rows are counted."""
-        how = "as a spreadsheet counts, the header is row 1" if self.is_spreadsheet else "counted from 0"
-        return f"row: {how}"
+        """How rows are counted."""
+        return f"row: {'as in a spreadsheet, the header is row 1' if self.is_spreadsheet else 'counted from 0'}"
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Return where the rows come from, as JSON holds it."""
+        """Where the rows come from, as JSON holds it."""
         first, last = int(self.rows[0]), int(self.rows[-1])
         return {
             "table": self.path.name,
@@ -85,44 +89,43 @@ class Table:
         }
 
     def texts(self) -> pd.DataFrame:
-        """Read the rows of a spreadsheet again, all entries exactly as they are written."""
-        return read_texts(self.path, self.encoding).loc[self.rows]
+        """Read the rows of a .csv file again, all entries exactly as they are written."""
+        if self.csv is None:
+            raise ValueError(f"{self.path} contains arrays, not texts")
+        return self.csv.read_texts().loc[self.rows]
 
     def read_reference(self, path: Path, *, encoding: str = "utf-8") -> Table:
-        """Read another table of the same columns and classes, and turn it into numbers as this one was.
+        """Read another table with the same columns and classes, and scale it as this one was scaled.
 
-        Columns that this table has none of are ignored; rows without a label are left out.
+        Columns that this table does not have are ignored; rows without a label are left out.
         """
-        truths = {"False", "True"}  # which pandas reads in any case, as TRUE
+        name = self.path.name
         texts = [
-            each.name
-            for each in self.columns
-            if isinstance(each, Categories) and not truths.issuperset(each.categories)
+            column.name
+            for column in self.columns
+            if column.kind == "category" and not FLAGS.issuperset(column.column.categories)  # read as TRUE or true, too
         ]
-        sheet, notes = _drop_unlabeled(path, read_sheet(path, self.label, encoding, as_text=texts))
-        used = [each.name for each in self.columns]
-        absent = [name for name in used if name not in sheet.frame]
+        frame, labels, label, csv, notes = _read_labeled(path, self.label, encoding, as_text=texts)
+        used = [column.name for column in self.columns]
+        absent = [column for column in used if column not in frame]
         if absent:
             raise ValueError(f"{path} lacks columns that {self.path} has: {listed(absent)}")
-        extra = sheet.frame.columns.difference([*used, *self.features.columns], sort=False)
-        if len(extra):
-            notes.append(f"ignored, since {self.path.name} has no such column: {listed(extra)}")
-        y = self.classes.codes(sheet.labels)
+        ignored = frame.columns.difference([*used, *self.unused], sort=False)
+        if len(ignored):
+            notes.append(f"ignored, since {name} has no such column: {listed(ignored)}")
+        y = self.classes.positions(labels)
         if (y < 0).any():
-            unknown = sheet.labels[y < 0].unique()
             raise ValueError(
-                f"column {self.label} of {path} has labels that {self.path} does not have: {listed(unknown)}; no row "
-                "can be of use for those, so drop these rows, or mend their labels"
+                f"column {self.label} of {path} has labels that {self.path} does not have: "
+                f"{listed(labels[y < 0].unique())}; drop these rows, or correct their labels"
             )
-        x, more = _encode(path, sheet.frame, self.columns, self.path.name)
-        without = [name for place, name in enumerate(self.classes.names) if place not in set(y.tolist())]
-        if without:
-            more.append(
-                f"no row of {listed(without)}: rows of {self.path.name} with that label can only seem to do harm"
-            )
+        x, more = _scale(path, frame, self.columns, name)
+        unseen = [label for code, label in enumerate(self.classes.names) if code not in set(y.tolist())]
+        if unseen:
+            more.append(f"no row has label {listed(unseen)}: rows of {name} with that label get negative values or 0")
         notes = [f"{path.name}: {note}" for note in (*notes, *more)]
-        rows = sheet.frame.index.to_numpy(np.int64)
-        return Table(path, self.label, x, y, self.classes, rows, sheet.frame, tuple(notes), self.columns, encoding)
+        rows = frame.index.to_numpy(np.int64)
+        return Table(path, label, x, y, self.classes, rows, self.columns, self.unused, tuple(notes), csv)
 
 
 def read_table(
@@ -133,125 +136,143 @@ def read_table(
     ignore: Collection[str] = (),
     scale: bool = True,
 ) -> Table:
-    """Read labeled rows and turn them into numbers, 8 bytes for each row and coordinate.
+    """Read labeled rows and turn them into coordinates, 8 bytes for each row and coordinate.
 
-    Numbers are standardized, categories become a coordinate each, dates days; missing numbers become the median. Left
-    out are columns that are constant, that name or number the rows, or that have too many categories, and rows without
-    a label. The notes of the table say so.
+    Numbers are standardized, dates become days, categories one coordinate each; missing numbers become the median.
+    Left out are columns that are constant, that name or number the rows, or that have too many categories, and rows
+    without a label. The notes of the table say so.
 
     Args:
         path: of a .csv file, whose separator (comma, semicolon or tab) is found in its header, or an .npz file with
-            arrays x and y, or features and labels.
-        label: name of the column of labels; an .npz file can do without.
+            arrays of inputs and labels, such as x and y.
+        label: name of the column or array of labels; an .npz file can do without.
         encoding: of a .csv file.
         ignore: columns to leave out.
         scale: standardize numbers; otherwise they stay as they are.
     """
-    sheet, notes = _drop_unlabeled(path, read_sheet(path, label, encoding))
-    classes = find_classes(sheet.labels, f"column {sheet.label} of {path}")
+    frame, labels, label, csv, notes = _read_labeled(path, label, encoding)
+    classes = find_classes(labels, f"column {label} of {path}")
     for name in ignore:
-        check_column(path, name, [*sheet.frame.columns], "--ignore")
-    understood = [understand(sheet.frame[name], scale=scale) for name in sheet.frame if name not in set(ignore)]
-    columns = tuple(each for each in understood if not isinstance(each, LeftOut))
-    left_out = [each for each in understood if isinstance(each, LeftOut)]
+        check_column(path, name, [*frame.columns], "--ignore")
+    described = [scale_column(frame[name], standardize=scale) for name in frame if name not in set(ignore)]
+    columns = tuple(column for column in described if isinstance(column, ScaledColumn))
+    left_out = [column for column in described if isinstance(column, LeftOut)]
     if not columns:
-        reasons = "; ".join(f"{each.name}: {each.reason}" for each in left_out[:3]) or "there is no other column"
-        raise ValueError(f"{path} has no column to tell its rows apart by, other than the label ({reasons})")
+        reasons = "; ".join(f"{column.name}: {column.reason}" for column in left_out[:3]) or "it has no other column"
+        raise ValueError(f"{path} has no column to compare its rows by, other than the label ({reasons})")
     notes += _about_columns(columns, scale=scale) + _about_left_out(left_out, ignore)
-    x, more = _encode(path, sheet.frame, columns)
+    x, more = _scale(path, frame, columns)
+    used = {column.name for column in columns}
     return Table(
         path=path,
-        label=sheet.label,
+        label=label,
         x=x,
-        y=classes.codes(sheet.labels),
+        y=classes.positions(labels),
         classes=classes,
-        rows=sheet.frame.index.to_numpy(np.int64),
-        features=sheet.frame,
-        notes=tuple(note[:1].upper() + note[1:] for note in (*notes, *more)),
+        rows=frame.index.to_numpy(np.int64),
         columns=columns,
-        encoding=encoding,
+        unused=tuple(str(name) for name in frame if name not in used),
+        notes=tuple(note[:1].upper() + note[1:] for note in (*notes, *more)),
+        csv=csv,
     )
 
 
-def _drop_unlabeled(path: Path, sheet: Sheet) -> tuple[Sheet, list[str]]:
-    """Leave out rows without a label; the others keep their numbers."""
-    unlabeled = sheet.labels.isna()
-    notes = list(sheet.notes)
+def _read_labeled(
+    path: Path, label: str | None, encoding: str, as_text: Collection[str] = ()
+) -> tuple[pd.DataFrame, pd.Series, str, CsvFile | None, list[str]]:
+    """Return features, labels as text, the name of their column, the .csv file and notes; without unlabeled rows."""
+    if path.suffix.lower() == ".npz":
+        csv, (frame, labels, label) = None, _read_arrays(path, label)
+        notes = [f"rows are counted from 0, as in {path.name}"]
+    else:
+        csv = open_csv(path, encoding)
+        label = check_column(path, label, csv.names, "--label")
+        frame, labels, notes = csv.read_labeled(label, as_text)
+    unlabeled = labels.isna()
     if unlabeled.all():
-        raise ValueError(f"column {sheet.label} of {path} has no label in any row")
+        raise ValueError(f"column {label} of {path} has no label in any row")
     if unlabeled.any():
-        rows = sheet.frame.index[unlabeled]
+        rows = frame.index[unlabeled]
         notes.append(f"{counted(len(rows), 'row')} without a label left out: {listed(rows)}")
-        sheet = sheet._replace(frame=sheet.frame[~unlabeled], labels=sheet.labels[~unlabeled])
-    return sheet, notes
+    return frame[~unlabeled], labels[~unlabeled], label, csv, notes
 
 
-def _encode(
-    path: Path, frame: pd.DataFrame, columns: Sequence[Column], known: str = ""
+def _read_arrays(path: Path, label: str | None) -> tuple[pd.DataFrame, pd.Series, str]:
+    """Return features, labels as text, and the name of the array of labels."""
+    arrays = load_arrays(path)
+    x_name = find_array(path, arrays, INPUT_ARRAYS, "inputs")
+    y_name = find_array(path, arrays, LABEL_ARRAYS if label is None else [label], "labels")
+    x, y = arrays[x_name], arrays[y_name]
+    if not x.size or len(x) != y.size:
+        raise ValueError(f"{path} must contain a label per row: {x_name} has shape {x.shape}, {y_name} {y.shape}")
+    if x.dtype.kind not in "fiub":
+        raise ValueError(f"{x_name} of {path} must be numbers, got {x.dtype}")
+    table, labels = x.reshape(len(x), -1), pd.Series(y.reshape(-1))
+    frame = pd.DataFrame(table, columns=[f"{x_name}[{number}]" for number in range(table.shape[1])])
+    return frame, labels.astype(str).where(labels.notna()), y_name
+
+
+def _scale(
+    path: Path, frame: pd.DataFrame, columns: Sequence[ScaledColumn], scaled_by: str = ""
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """Coordinates of rows, and notes on what was missing or strange.
+    """Return coordinates of rows, and notes on what was missing or odd.
 
     Args:
         path: of the file, for errors.
         frame: its columns.
         columns: how they become coordinates.
-        known: file that this was found out from, if another.
+        scaled_by: name of the file that this was found from, if another.
     """
-    x = np.empty((len(frame), sum(each.width for each in columns)))
-    at, flaws = 0, []
-    for each in columns:
+    x = np.empty((len(frame), sum(column.width for column in columns)))
+    start, flaws = 0, []
+    for column in columns:
         try:
-            flaws.append(each.encode(frame[each.name], x[:, at : at + each.width]))
+            flaws.append(column.write_coordinates(frame[column.name], x[:, start : start + column.width]))
         except ValueError as error:
-            raise ValueError(f"{path}: {error}, unlike {known}") from error
-        at += each.width
-    return x, _about_flaws(columns, flaws, known)
+            raise ValueError(f"{path}: {error}, unlike {scaled_by}") from error
+        start += column.width
+    return x, _about_flaws(columns, flaws, scaled_by)
 
 
-def _about_flaws(columns: Sequence[Column], flaws: Sequence[Flaws], known: str) -> list[str]:
-    """Notes on missing and strange entries; missing categories are categories, so none of them."""
-    both = list(zip(columns, flaws, strict=True))
-    missing = [(each.name, flaw.missing) for each, flaw in both if isinstance(each, Numbers) and flaw.missing]
-    odd = [(each, f"{each.name} ({listed(flaw.odd, most=3)})") for each, flaw in both if flaw.odd]
-    texts = [name for each, name in odd if isinstance(each, Numbers)]
-    unseen = [name for each, name in odd if isinstance(each, Categories)]
+def _about_flaws(columns: Sequence[ScaledColumn], flaws: Sequence[Flaws], scaled_by: str) -> list[str]:
+    """Notes on missing and odd entries; a missing category is a category itself, so not noted."""
+    pairs = list(zip(columns, flaws, strict=True))
+    missing = [(column.name, flaw.missing) for column, flaw in pairs if column.kind != "category" and flaw.missing]
+    odd = [(column.kind, f"{column.name} ({listed(flaw.odd, most=3)})") for column, flaw in pairs if flaw.odd]
+    texts = [name for kind, name in odd if kind != "category"]
+    unknown = [name for kind, name in odd if kind == "category"]
     notes = []
     if texts:
-        notes.append(f"texts among numbers taken for missing: {listed(texts)}")
+        notes.append(f"texts among numbers count as missing: {listed(texts)}")
     if missing:
         total = counted(sum(number for _, number in missing), "missing number")
-        median = "the median of the column" + f" in {known}" * bool(known)
+        median = "the median of the column" + f" in {scaled_by}" * bool(scaled_by)
         notes.append(f"{total} replaced by {median}: {listed(f'{name} ({number:,})' for name, number in missing)}")
-    if unseen:
-        notes.append(f"categories that {known} lacks count as equally far from all it has: {listed(unseen)}")
+    if unknown:
+        notes.append(f"categories that {scaled_by} lacks are equally far from all that it has: {listed(unknown)}")
     return notes
 
 
-def _about_columns(columns: Sequence[Column], *, scale: bool) -> list[str]:
+def _about_columns(columns: Sequence[ScaledColumn], *, scale: bool) -> list[str]:
     """Notes on how the columns that are used became coordinates."""
-    numbers = [each.name for each in columns if isinstance(each, Numbers) and not each.dates]
-    dates = [each.name for each in columns if isinstance(each, Numbers) and each.dates]
-    categories = [f"{each.name} ({each.width})" for each in columns if isinstance(each, Categories)]
-    how = "standardized (mean 0, deviation 1)" if scale else "used as they are"
+    how = "standardized (mean 0, standard deviation 1)" if scale else "used as they are"
     notes = []
-    if numbers:
-        notes.append(f"{counted(len(numbers), 'column')} of numbers {how}: {listed(numbers)}")
-    if dates:
-        notes.append(f"{counted(len(dates), 'column')} of dates turned into days, {how}: {listed(dates)}")
+    for kind, about in (("number", f"of numbers, {how}"), ("date", f"of dates, as days, {how}")):
+        names = [column.name for column in columns if column.kind == kind]
+        if names:
+            notes.append(f"{counted(len(names), 'column')} {about}: {listed(names)}")
+    categories = [f"{column.name} ({column.width})" for column in columns if column.kind == "category"]
     if categories:
-        apart = "are as far apart as two typical rows in a standardized column" if scale else "are the root of 2 apart"
-        notes.append(
-            f"{counted(len(categories), 'column')} of categories turned into a 0 or 1 for each, so that different ones "
-            f"{apart}: {listed(categories)}"
-        )
+        count = counted(len(categories), "column")
+        notes.append(f"{count} of categories, one 0/1 coordinate per category: {listed(categories)}")
     return notes
 
 
 def _about_left_out(left_out: Sequence[LeftOut], ignore: Collection[str]) -> list[str]:
     """Notes on columns that are not used, together where the reason is the same."""
     by_reason: dict[str, list[str]] = {}
-    for each in left_out:
-        by_reason.setdefault(each.reason, []).append(each.name)
+    for column in left_out:
+        by_reason.setdefault(column.reason, []).append(column.name)
     if ignore:
-        by_reason["as asked"] = list(ignore)
+        by_reason["--ignore"] = list(ignore)
     return [f"left out: {listed(names)} ({reason})" for reason, names in by_reason.items()]

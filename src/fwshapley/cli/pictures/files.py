@@ -1,7 +1,8 @@
-"""Pictures in files, as arrays of bytes."""
+"""Pictures in files, as arrays of bytes, and as thumbnails that fit many on one page."""
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import zlib
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fwshapley._internal.html import Picture
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.wording import counted, listed_whole
 
@@ -20,17 +22,26 @@ if TYPE_CHECKING:
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
 MOST_NAMED = 10
-DEEP = 256
-"""Gray levels of 16 bits for each of 8."""
+LEVELS = 256
+"""Gray levels of 16 bits per gray level of 8 bits."""
 
 MOST_UNREADABLE = 0.5
-"""Share of pictures that may be skipped because they cannot be read; with more, something else is wrong."""
+"""Share of pictures that may be unreadable and are skipped; more are an error."""
 
 MOST_PIXELS = 2**26
-"""Pixels of a picture that may be asked for by --size."""
+"""Largest number of pixels that --size accepts."""
 
 BYTES_PER_PIXEL = 5
-"""And channel: a byte as it is read, and four as the number that a model gets."""
+"""Per channel: one byte as it is read, four as the number that a model gets."""
+
+SIDE = 96
+"""Longer side of a thumbnail, in pixels."""
+
+TINY = 32
+"""Up to this longer side a thumbnail is enlarged by a whole factor."""
+
+QUALITY = 80
+"""Of JPEG thumbnails."""
 
 DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, OverflowError, struct.error, zlib.error)
 """What Pillow raises on damaged files."""
@@ -41,7 +52,7 @@ GRAY_MODES = {"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F"}
 
 
 class UnreadableError(ValueError):
-    """A file is no picture, or a damaged one."""
+    """A file is not a picture, or a damaged one."""
 
 
 class Size(NamedTuple):
@@ -53,25 +64,25 @@ class Size(NamedTuple):
     def __str__(self) -> str:
         return f"{self.height} x {self.width}"
 
-
-def parse_size(text: str) -> Size:
-    """Return the size that HEIGHTxWIDTH says; one number is both."""
-    numbers = text.lower().split("x")
-    if len(numbers) > 2 or not all(each.isdecimal() and int(each) for each in numbers):  # noqa: PLR2004 - two sides
-        raise ValueError(f"--size {text} is no size: give HEIGHTxWIDTH, such as 32x32")
-    size = Size(int(numbers[0]), int(numbers[-1]))
-    if size.height * size.width > MOST_PIXELS:
-        raise ValueError(f"--size {text} is too large: at most {MOST_PIXELS:,} pixels a picture, as 8192x8192 has")
-    return size
+    @classmethod
+    def parse(cls, text: str) -> Size:
+        """Return the size that HEIGHTxWIDTH says; a single number is both."""
+        numbers = text.lower().split("x")
+        if len(numbers) > 2 or not all(number.isdecimal() and int(number) for number in numbers):  # noqa: PLR2004 - two sides
+            raise ValueError(f"--size must be HEIGHTxWIDTH, such as 32x32; got {text}")
+        size = cls(int(numbers[0]), int(numbers[-1]))
+        if size.height * size.width > MOST_PIXELS:
+            raise ValueError(f"--size must be at most {MOST_PIXELS:,} pixels, as 8192x8192 has; got {text}")
+        return size
 
 
 class Look(NamedTuple):
-    """What pictures are like, from a look at their first bytes.
+    """Sizes and colors of pictures, from their first bytes.
 
     Attributes:
-        sizes: all that there are.
+        sizes: the different ones.
         grays: how many are gray.
-        color: that all can be in without a loss.
+        color: in which all can be read without a loss.
     """
 
     sizes: frozenset[Size]
@@ -83,10 +94,10 @@ def find_images(path: Path) -> list[Path]:
     """Return all pictures in a folder and below it, in order; or the one picture that it is."""
     if path.is_file():
         return [path]
-    found = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
-    if not found:
-        raise ValueError(f"{path} holds no pictures ({', '.join(sorted(SUFFIXES))})")
-    return found
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    if not files:
+        raise ValueError(f"{path} contains no pictures ({', '.join(sorted(SUFFIXES))})")
+    return files
 
 
 class Images(NamedTuple):
@@ -108,7 +119,7 @@ class Images(NamedTuple):
 
 
 def look_at(paths: Sequence[Path]) -> Look:
-    """Return what pictures are like, without reading their pixels; those that cannot be opened do not count."""
+    """Return sizes and colors of pictures without reading their pixels; those that cannot be opened do not count."""
     sizes: set[Size] = set()
     grays = 0
     bad: list[Path] = []
@@ -125,7 +136,7 @@ def look_at(paths: Sequence[Path]) -> Look:
 
 
 def read_images(paths: Sequence[Path], size: Size | None, color: Color | None) -> Images:
-    """Return pictures as arrays; those that cannot be read are skipped, unless they are the most.
+    """Return pictures as arrays; those that cannot be read are skipped, unless they are more than half.
 
     Args:
         paths: of the files.
@@ -156,40 +167,37 @@ def read_images(paths: Sequence[Path], size: Size | None, color: Color | None) -
 def _check_size(path: Path, pictures: dict[Path, NDArray[np.uint8]]) -> None:
     """Raise an error if a picture is of another size than the first one."""
     first = next(iter(pictures))
-    this, usual = (Size(*pictures[each].shape[1:]) for each in (path, first))
-    if this != usual:
+    size, expected = (Size(*pictures[file].shape[1:]) for file in (path, first))
+    if size != expected:
         raise ValueError(
-            f"{path} is {this} pixels, {first} is {usual}: give one size to all by --size {usual.height}x{usual.width}"
+            f"{path} is {size} pixels, {first} is {expected}: resize all, such as by --size "
+            f"{expected.height}x{expected.width}"
         )
 
 
 def _check_memory(count: int, size: Size, color: Color) -> None:
-    """Raise an error if pictures of a size are more than the memory of the machine, which would end the process."""
+    """Raise an error if pictures of a size exceed the memory of the machine, which would kill the process."""
     needed = count * (1 if color == "gray" else 3) * size.height * size.width * BYTES_PER_PIXEL
     try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not known on this system
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # this system does not tell
         return
-    if needed > there:
+    if needed > available:
         raise MemoryError(
             f"{counted(count, 'picture')} of {size} pixels take {needed / 2**30:,.0f} GiB, and the machine has "
-            f"{there / 2**30:,.0f}: give a smaller --size, or fewer pictures"
+            f"{available / 2**30:,.0f}: give a smaller --size, or fewer pictures"
         )
 
 
 def about_skipped(skipped: Sequence[Path], count: int) -> str:
     """Return how many of some pictures were skipped, and which."""
-    return f"{_counted_bad(skipped, count)} cannot be read and were skipped: {_named(skipped)}"
+    return f"{len(skipped):,} of {counted(count, 'file')} cannot be read and were skipped: {_named(skipped)}"
 
 
 def _about_unreadable(bad: Sequence[Path], count: int, error: UnreadableError) -> str:
     if count == 1:
         return str(error)
-    return f"{_counted_bad(bad, count)} cannot be read as pictures: {_named(bad)}; mend them or remove them"
-
-
-def _counted_bad(bad: Sequence[Path], count: int) -> str:
-    return f"{len(bad):,} of {counted(count, 'file')}"
+    return f"{len(bad):,} of {counted(count, 'file')} cannot be read as pictures: {_named(bad)}; replace or remove them"
 
 
 def _named(bad: Sequence[Path]) -> str:
@@ -197,16 +205,32 @@ def _named(bad: Sequence[Path]) -> str:
 
 
 def load_picture(path: Path, color: Color | None = None) -> Image:
-    """Return a picture in 8 bits, in the color asked for or its own, or say that it is damaged."""
+    """Return a picture in 8 bits, in a color or its own; raise an error if it is damaged."""
     from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
 
     try:
         with _open(path) as stored:
             deep = stored.mode.startswith("I")
-            picture = Image.fromarray((np.asarray(stored) // DEEP).astype(np.uint8)) if deep else stored
+            picture = Image.fromarray((np.asarray(stored) // LEVELS).astype(np.uint8)) if deep else stored
             return picture.convert(MODES[color or ("gray" if stored.mode in GRAY_MODES else "rgb")])
     except DAMAGED as error:
         raise UnreadableError(f"{path} cannot be read as a picture: {error}") from error
+
+
+def make_thumbnail(path: Path) -> Picture:
+    """Return a small version of a picture; a tiny one is enlarged, so that its pixels can be seen."""
+    from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
+
+    picture, buffer = load_picture(path), io.BytesIO()
+    longer = max(picture.size)
+    if longer <= TINY:
+        times = SIDE // longer
+        enlarged = picture.resize((picture.width * times, picture.height * times), Image.Resampling.NEAREST)
+        enlarged.save(buffer, "PNG", optimize=True)
+        return Picture(buffer.getvalue(), "png")
+    picture.thumbnail((SIDE, SIDE))
+    picture.save(buffer, "JPEG", quality=QUALITY, optimize=True)
+    return Picture(buffer.getvalue(), "jpeg")
 
 
 def _read(path: Path, size: Size | None, color: Color) -> NDArray[np.uint8]:
@@ -220,7 +244,7 @@ def _read(path: Path, size: Size | None, color: Color) -> NDArray[np.uint8]:
 
 
 def _open(path: Path) -> Image:
-    """Open a picture without reading its pixels yet, or say what is wrong."""
+    """Open a picture without reading its pixels yet."""
     try:
         from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
     except ModuleNotFoundError as error:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.testing import assert_frame_equal
 from torch.testing import assert_close
 
-from fwshapley.tables.encoding import MOST_CATEGORIES, Form, form_of
+from fwshapley.tables.network_encoding import MOST_CATEGORIES, TableSchema, describe_table
 
 RNG = np.random.default_rng(0)
 STAMPS = np.array([0, 1, 2, 60, 3600, 86_400, 604_800])
@@ -68,16 +68,16 @@ EXACT: dict[str, pd.Series] = {
 }
 
 
-def form_through_json(table: Any) -> Form:  # noqa: ANN401 - a table
-    form = form_of(table, any_model=True)
-    again = Form.from_facts(json.loads(json.dumps(form.facts())))
-    assert again == form
+def schema_through_json(table: Any) -> TableSchema:  # noqa: ANN401 - a table
+    schema = describe_table(table, any_model=True)
+    again = TableSchema.from_facts(json.loads(json.dumps(schema.facts())))
+    assert again == schema
     return again
 
 
 def same_again(table: pd.DataFrame) -> pd.DataFrame:
-    form = form_through_json(table)
-    found = form.decode(form.encode(table))
+    schema = schema_through_json(table)
+    found = schema.decode(schema.encode(table))
     assert isinstance(found, pd.DataFrame)
     return found
 
@@ -115,7 +115,7 @@ def test_dates_come_back_up_to_a_millionth_of_their_spread(freq: str, zone: str 
 
 def test_a_date_is_told_as_days() -> None:
     table = pd.DataFrame({"x": pd.to_datetime(["1970-01-02 00:00", "1970-01-11 12:00"])})
-    assert form_of(table, any_model=True).encode(table).tolist() == [[1], [10.5]]
+    assert describe_table(table, any_model=True).encode(table).tolist() == [[1], [10.5]]
 
 
 def test_one_row_is_a_table() -> None:
@@ -132,20 +132,22 @@ def test_what_a_form_holds() -> None:
             "grade": pd.Categorical(["a", "b"], list("abc")),
         }
     )
-    form = form_of(table, any_model=True)
-    assert form.names == ("age", "city", "income", "grade")
-    assert form.kinds.categories == (0, 2, 0, 3)  # a missing category is one too
-    assert form.kinds.gaps == (False, False, True, False)
+    schema = describe_table(table, any_model=True)
+    assert schema.names == ("age", "city", "income", "grade")
+    assert schema.kinds.categories == (0, 2, 0, 3)  # a missing category is one too
+    assert schema.kinds.gaps == (False, False, True, False)
     expected = torch.tensor([[30, 0, 1.5, 0], [40, 1, torch.nan, 1]], dtype=torch.float64)
-    assert_close(form.encode(table), expected, equal_nan=True)
+    assert_close(schema.encode(table), expected, equal_nan=True)
 
 
 def test_columns_are_found_by_name_and_others_ignored() -> None:
     table = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, 1.5]})
-    form = form_of(table, any_model=True)
+    schema = describe_table(table, any_model=True)
     other = table.assign(extra="?")[["extra", "c", "b", "a"]]
-    assert torch.equal(form.encode(other), form.encode(table))
-    assert torch.equal(form.encode(table.set_index(pd.Index([7, 7]))), form.encode(table))  # rows are in their order
+    assert torch.equal(schema.encode(other), schema.encode(table))
+    assert torch.equal(
+        schema.encode(table.set_index(pd.Index([7, 7]))), schema.encode(table)
+    )  # rows are in their order
 
 
 @pytest.mark.parametrize(
@@ -154,18 +156,18 @@ def test_columns_are_found_by_name_and_others_ignored() -> None:
 def test_names_that_are_no_text_come_back_too(labels: list[Any]) -> None:
     table = pd.DataFrame([[1.0, "u"], [2.0, "v"]])
     table.columns = pd.Index(labels)
-    form = form_through_json(table)
-    found = form.decode(form.encode(table))
+    schema = schema_through_json(table)
+    found = schema.decode(schema.encode(table))
     assert isinstance(found, pd.DataFrame)
     assert found.columns.tolist() == table.columns.tolist()
-    assert form.names == tuple(map(str, table.columns))
+    assert schema.names == tuple(map(str, table.columns))
 
 
 def test_names_that_no_file_can_hold_are_refused() -> None:
     table = pd.DataFrame({pd.Timestamp("2020-01-01"): [1.0, 2.0]})
-    with pytest.raises(TypeError, match=r"Timestamp.*is no name for a column: rename it"):
-        form_of(table, any_model=True)
-    assert form_of(table, any_model=False).names == ("2020-01-01 00:00:00",)  # a module never sees it
+    with pytest.raises(TypeError, match=r"Timestamp.*rename it"):
+        describe_table(table, any_model=True)
+    assert describe_table(table, any_model=False).names == ("2020-01-01 00:00:00",)  # a module never sees it
 
 
 @pytest.mark.parametrize(
@@ -193,23 +195,23 @@ FITTED = pd.DataFrame(
 @pytest.mark.parametrize(
     ("column", "entries", "message"),
     [
-        ("age", [1.0, 2.0, np.nan], r"nan in column 'age', row 2, is no number \(1 in all\)"),
-        ("age", [1.0, np.inf, np.inf], r"inf in column 'age', row 1, is no number \(2 in all\)"),
-        ("age", ["1", "old", "2"], "'old' in column 'age', row 1, is no number"),
-        ("age", pd.array([1, 2, None], dtype="Int64"), "<NA> in column 'age', row 2, is no number"),
-        ("gap", [1.0, "unknown", None], "'unknown' in column 'gap', row 1, is no number"),
-        ("gap", [1.0, None, np.inf], "inf in column 'gap', row 2, is no number"),
-        ("city", ["Rome", "Bonn", "Oslo"], "'Oslo' in column 'city', row 2, is none of the categories"),
-        ("city", ["Rome", None, "Rome"], "nan in column 'city', row 1, is none of the categories"),
-        ("grade", pd.Categorical(["a", "z", "b"]), "'z' in column 'grade', row 1, is none of the categories"),
-        ("since", pd.to_datetime(["2020-01-01", "NaT", "2020-01-02"]), "NaT in column 'since', row 1, is no number"),
-        ("flag", ["yes", True, False], "'yes' in column 'flag', row 0, is none of the categories"),
+        ("age", [1.0, 2.0, np.nan], r"nan in column 'age', row 2, is not a number \(1 in all\)"),
+        ("age", [1.0, np.inf, np.inf], r"inf in column 'age', row 1, is not a number \(2 in all\)"),
+        ("age", ["1", "old", "2"], "'old' in column 'age', row 1, is not a number"),
+        ("age", pd.array([1, 2, None], dtype="Int64"), "<NA> in column 'age', row 2, is not a number"),
+        ("gap", [1.0, "unknown", None], "'unknown' in column 'gap', row 1, is not a number"),
+        ("gap", [1.0, None, np.inf], "inf in column 'gap', row 2, is not a number"),
+        ("city", ["Rome", "Bonn", "Oslo"], "'Oslo' in column 'city', row 2, is an unknown category"),
+        ("city", ["Rome", None, "Rome"], "nan in column 'city', row 1, is an unknown category"),
+        ("grade", pd.Categorical(["a", "z", "b"]), "'z' in column 'grade', row 1, is an unknown category"),
+        ("since", pd.to_datetime(["2020-01-01", "NaT", "2020-01-02"]), "NaT in column 'since', row 1, is not a date"),
+        ("flag", ["yes", True, False], "'yes' in column 'flag', row 0, is an unknown category"),
     ],
 )
 def test_an_entry_that_cannot_be_is_named(column: str, entries: Any, message: str) -> None:  # noqa: ANN401 - of any kind
-    form = form_of(FITTED, any_model=True)
+    schema = describe_table(FITTED, any_model=True)
     with pytest.raises(ValueError, match=message):
-        form.encode(FITTED.assign(**{column: entries}))
+        schema.encode(FITTED.assign(**{column: entries}))
 
 
 @pytest.mark.parametrize(
@@ -222,37 +224,37 @@ def test_an_entry_that_cannot_be_is_named(column: str, entries: Any, message: st
     ],
 )
 def test_dates_are_not_taken_for_numbers_nor_numbers_for_dates(column: str, entries: Any) -> None:  # noqa: ANN401 - of any kind
-    form = form_of(FITTED, any_model=True)
-    with pytest.raises(TypeError, match=f"column '{column}' holds .* entries; it was fitted with"):
-        form.encode(FITTED.assign(**{column: entries}))
+    schema = describe_table(FITTED, any_model=True)
+    with pytest.raises(TypeError, match=f"column '{column}' has dtype .*; it was fitted with"):
+        schema.encode(FITTED.assign(**{column: entries}))
 
 
 def test_dates_in_a_column_of_objects_are_dates() -> None:
-    form = form_of(FITTED, any_model=True)
+    schema = describe_table(FITTED, any_model=True)
     assert torch.equal(
-        form.encode(FITTED.astype({"since": object, "age": object})).nan_to_num(), form.encode(FITTED).nan_to_num()
+        schema.encode(FITTED.astype({"since": object, "age": object})).nan_to_num(), schema.encode(FITTED).nan_to_num()
     )
 
 
 def test_a_flag_that_was_never_lowered_can_be() -> None:
-    form = form_of(pd.DataFrame({"x": [True, True]}), any_model=True)
-    assert form.encode(pd.DataFrame({"x": [False, True]})).tolist() == [[0], [1]]
+    schema = describe_table(pd.DataFrame({"x": [True, True]}), any_model=True)
+    assert schema.encode(pd.DataFrame({"x": [False, True]})).tolist() == [[0], [1]]
 
 
 def test_a_column_that_is_missing_or_there_twice_is_named() -> None:
-    form = form_of(FITTED, any_model=True)
+    schema = describe_table(FITTED, any_model=True)
     with pytest.raises(ValueError, match="the table has no column 'city'; it was fitted with age, gap, city"):
-        form.encode(FITTED.drop(columns="city"))
+        schema.encode(FITTED.drop(columns="city"))
     twice = pd.concat([FITTED, FITTED[["city"]]], axis=1)
     with pytest.raises(ValueError, match="the table has several columns 'city'"):
-        form.encode(twice)
+        schema.encode(twice)
     with pytest.raises(ValueError, match="the table has several columns 'city'"):
-        form_of(twice, any_model=True)
+        describe_table(twice, any_model=True)
     with pytest.raises(ValueError, match="the table has several columns '0'"):
-        form_of(pd.DataFrame([[1, 2]], columns=[0, "0"]), any_model=True)
+        describe_table(pd.DataFrame([[1, 2]], columns=[0, "0"]), any_model=True)
     assert torch.equal(  # a column that nobody asks for may be there as often as it likes
-        form.encode(pd.concat([FITTED.assign(more=1), FITTED.assign(more=2)[["more"]]], axis=1)).nan_to_num(),
-        form.encode(FITTED).nan_to_num(),
+        schema.encode(pd.concat([FITTED.assign(more=1), FITTED.assign(more=2)[["more"]]], axis=1)).nan_to_num(),
+        schema.encode(FITTED).nan_to_num(),
     )
 
 
@@ -260,11 +262,11 @@ def test_a_column_that_is_missing_or_there_twice_is_named() -> None:
     ("entries", "error", "message"),
     [
         (2 * [f"id {number}" for number in range(MOST_CATEGORIES + 1)], ValueError, "'x' has 1,001 different entries"),
-        ([[1], [2]], TypeError, r"column 'x' holds \[1\], which is neither text nor a number"),
-        ([{"a": 1}], TypeError, "column 'x' holds {'a': 1}, which is neither"),
-        ([1j, "a"], TypeError, "column 'x' holds 1j, which is neither"),
-        (pd.interval_range(0, 2), TypeError, "column 'x' holds Interval"),
-        (pd.to_timedelta([1, 2], unit="D"), TypeError, "column 'x' holds Timedelta"),
+        ([[1], [2]], TypeError, r"column 'x' contains \[1\], which is neither"),
+        ([{"a": 1}], TypeError, "column 'x' contains {'a': 1}, which is neither"),
+        ([1j, "a"], TypeError, "column 'x' contains 1j, which is neither"),
+        (pd.interval_range(0, 2), TypeError, "column 'x' contains Interval"),
+        (pd.to_timedelta([1, 2], unit="D"), TypeError, "column 'x' contains Timedelta"),
     ],
     ids=["identifiers", "lists", "dicts", "complex", "intervals", "durations"],
 )
@@ -274,12 +276,12 @@ def test_columns_that_hold_no_entries_of_a_table_are_refused(
     message: str,
 ) -> None:
     with pytest.raises(error, match=message):
-        form_of(pd.DataFrame({"x": entries}), any_model=True)
+        describe_table(pd.DataFrame({"x": entries}), any_model=True)
 
 
 def test_a_table_without_columns_is_refused() -> None:
     with pytest.raises(ValueError, match="the table has no columns"):
-        form_of(pd.DataFrame(index=[1, 2]), any_model=True)
+        describe_table(pd.DataFrame(index=[1, 2]), any_model=True)
 
 
 def test_as_many_categories_as_there_may_be() -> None:
@@ -289,38 +291,38 @@ def test_as_many_categories_as_there_may_be() -> None:
 
 @pytest.mark.parametrize("column", ["city", "grade", "flag"])
 def test_what_a_module_cannot_take_is_refused(column: str) -> None:
-    with pytest.raises(
-        TypeError, match=f"column '{column}' holds .* entries, which a torch module cannot take: encode"
-    ):
-        form_of(FITTED[["age", column]], any_model=False)
+    with pytest.raises(TypeError, match=f"column '{column}' has dtype .*, which a torch module cannot take: encode"):
+        describe_table(FITTED[["age", column]], any_model=False)
 
 
 def test_a_module_takes_no_gaps_and_numbers_as_they_are() -> None:
     with pytest.raises(ValueError, match="column 'gap' has missing entries, which a torch module cannot take"):
-        form_of(FITTED[["age", "gap"]], any_model=False)
+        describe_table(FITTED[["age", "gap"]], any_model=False)
     table = pd.DataFrame({"a": [1, 2], "b": pd.array([0.5, 1.5], dtype="Float64"), "stamp": 1.7e9 + np.arange(2)})
-    assert torch.equal(form_of(table, any_model=False).encode(table), torch.tensor([[1, 0.5, 1.7e9], [2, 1.5, 1.7e9]]))
+    assert torch.equal(
+        describe_table(table, any_model=False).encode(table), torch.tensor([[1, 0.5, 1.7e9], [2, 1.5, 1.7e9]])
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
 def test_an_array_comes_back_as_double_precision(dtype: str) -> None:
     table = RNG.integers(0, 2, (6, 3)).astype(dtype)
-    form = form_through_json(table)
-    found = form.decode(form.encode(table))
+    schema = schema_through_json(table)
+    found = schema.decode(schema.encode(table))
     assert isinstance(found, np.ndarray)
     assert found.dtype == np.float64
     assert np.array_equal(found, table.astype(np.float64))
-    assert form.names == ("column 0", "column 1", "column 2")
-    assert torch.equal(form.encode(torch.from_numpy(table)), form.encode(table))
-    assert torch.equal(form.encode(pd.DataFrame(table)), form.encode(table))  # a DataFrame is an array then
+    assert schema.names == ("column 0", "column 1", "column 2")
+    assert torch.equal(schema.encode(torch.from_numpy(table)), schema.encode(table))
+    assert torch.equal(schema.encode(pd.DataFrame(table)), schema.encode(table))  # a DataFrame is an array then
 
 
 def test_an_array_with_gaps_and_large_numbers_comes_back() -> None:
     table = np.stack([RNG.normal(size=50), 1.7e9 + RNG.uniform(0, 1e5, 50), np.full(50, np.nan)], 1)
     table[3, 0] = np.nan
-    form = form_through_json(table)
-    assert form.kinds.gaps == (True, False, True)
-    found = form.decode(form.encode(table))
+    schema = schema_through_json(table)
+    assert schema.kinds.gaps == (True, False, True)
+    found = schema.decode(schema.encode(table))
     assert isinstance(found, np.ndarray)
     assert np.array_equal(np.isnan(found), np.isnan(table))
     np.testing.assert_allclose(found[:, 0], table[:, 0], rtol=1e-6)
@@ -329,16 +331,16 @@ def test_an_array_with_gaps_and_large_numbers_comes_back() -> None:
 
 def test_an_array_stands_for_a_table_of_numbers_in_the_order_of_its_columns() -> None:
     table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "stamp": 1.7e9 + np.arange(3)})
-    form = form_of(table, any_model=True)
-    assert torch.equal(form.encode(table.to_numpy()), form.encode(table))
-    with pytest.raises(TypeError, match="give a DataFrame: city, grade, flag hold categories, which an array does not"):
-        form_of(FITTED, any_model=True).encode(np.zeros((2, 6)))
+    schema = describe_table(table, any_model=True)
+    assert torch.equal(schema.encode(table.to_numpy()), schema.encode(table))
+    with pytest.raises(TypeError, match="must be a DataFrame.*city, grade, flag"):
+        describe_table(FITTED, any_model=True).encode(np.zeros((2, 6)))
 
 
 @pytest.mark.parametrize("table", [np.array([["a", "b"]]), np.array([[1, "b"]], dtype=object), [["a"], ["b"]]], ids=str)
 def test_an_array_of_text_is_to_be_a_data_frame(table: Any) -> None:  # noqa: ANN401 - no table
     with pytest.raises(TypeError, match=r"must be an array or tensor of numbers, or a DataFrame"):
-        form_of(table, any_model=True)
+        describe_table(table, any_model=True)
 
 
 ENTRIES = {
@@ -355,9 +357,9 @@ def test_any_table_comes_back_and_rows_that_differ_are_told_apart(entries: list[
     table = pd.DataFrame(entries, columns=list(ENTRIES)).astype(
         {"number": "Int64", "fraction": "float64", "text": "string", "flag": "boolean", "day": "datetime64[us]"}
     )
-    form = form_through_json(table)
-    encoded = form.encode(table)
-    found = form.decode(encoded)
+    schema = schema_through_json(table)
+    encoded = schema.encode(table)
+    found = schema.decode(encoded)
     assert isinstance(found, pd.DataFrame)
     assert_frame_equal(found, table, rtol=1e-6, atol=1e-4)
     told_apart = pd.DataFrame(encoded.numpy()).drop_duplicates()
@@ -366,28 +368,28 @@ def test_any_table_comes_back_and_rows_that_differ_are_told_apart(entries: list[
 
 def test_dates_written_as_texts_are_dates_that_come_back_as_they_were() -> None:
     table = pd.DataFrame({"opened": ["2024-05-31", "2024-06-01", None, "1999-12-31"]})
-    form = form_of(table, any_model=True)
-    assert form.kinds.categories == (0,)
-    days = form.encode(table)[:, 0]
+    schema = describe_table(table, any_model=True)
+    assert schema.kinds.categories == (0,)
+    days = schema.encode(table)[:, 0]
     assert float(days[1] - days[0]) == 1
-    back = form.decode(form.encode(table))
+    back = schema.decode(schema.encode(table))
     assert isinstance(back, pd.DataFrame)
     assert_frame_equal(back, table)
-    assert form.encode(pd.DataFrame({"opened": ["2030-01-01"]})).shape == (1, 1)  # a date never seen
-    with pytest.raises(ValueError, match="'soon' in column 'opened', row 0, is no date such as 2024-05-31"):
-        form.encode(pd.DataFrame({"opened": ["soon"]}))
+    assert schema.encode(pd.DataFrame({"opened": ["2030-01-01"]})).shape == (1, 1)  # a date never seen
+    with pytest.raises(ValueError, match="'soon' in column 'opened', row 0, is not a date such as 2024-05-31"):
+        schema.encode(pd.DataFrame({"opened": ["soon"]}))
 
 
 def test_categories_and_gaps_of_further_rows_count() -> None:
     table = pd.DataFrame({"city": ["Rome", "Oslo"], "income": [1.0, 2.0]})
     more = pd.DataFrame({"income": [np.nan], "city": ["Bonn"]})
-    form = form_of(table, any_model=True, more=more)
-    assert form.kinds.categories == (3, 0)
-    assert form.kinds.gaps == (False, True)
-    form.encode(more)
+    schema = describe_table(table, any_model=True, more=more)
+    assert schema.kinds.categories == (3, 0)
+    assert schema.kinds.gaps == (False, True)
+    schema.encode(more)
 
 
 def test_free_text_is_refused() -> None:
     remarks = pd.DataFrame({"remark": [f"remark {number}" for number in range(60)]})
-    with pytest.raises(ValueError, match="nearly every row has an entry of its own in column 'remark'"):
-        form_of(remarks, any_model=True)
+    with pytest.raises(ValueError, match="column 'remark' looks like free text: 60 different"):
+        describe_table(remarks, any_model=True)

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fwshapley.cli.images import find_pictures
-from fwshapley.cli.images.files import Look, Size, load_picture, look_at
-from fwshapley.cli.images.thumbnails import SIDE, make_thumbnail
+from fwshapley.cli.pictures.class_folder import find_pictures
+from fwshapley.cli.pictures.files import SIDE, Look, Size, load_picture, look_at, make_thumbnail
 
 
 def write_picture(path: Path, size: tuple[int, int] = (8, 8), mode: str = "L") -> Path:
@@ -35,9 +34,9 @@ def test_a_folder_says_which_class_a_picture_is_of(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "complaint"),
     [
-        ([], "holds no pictures"),
-        (["a/1.png", "2.png", "3.png"], "2 pictures in .* without a label: 2.png, 3.png. Put each in the folder of"),
-        (["a/1.png", "a/b/2.png"], "every picture in .* is in the folder a: one class"),
+        ([], "contains no pictures"),
+        (["a/1.png", "2.png", "3.png"], "2 pictures in .* without a label: 2.png, 3.png. Put each into the folder of"),
+        (["a/1.png", "a/b/2.png"], "every picture in .* is in the folder a: at least 2 classes"),
     ],
 )
 def test_folders_without_classes_are_explained(names: list[str], complaint: str, tmp_path: Path) -> None:
@@ -53,7 +52,7 @@ def test_a_reference_has_the_same_classes_or_some_of_them(tmp_path: Path) -> Non
     folder = find_pictures(tmp_path / "all")
     reference = folder.find_reference(tmp_path / "some")
     assert reference.y.tolist() == [1]
-    assert "no picture of a: pictures of all with that label can only seem to do harm" in reference.notes[0]
+    assert "no picture has label a: pictures of all with it get negative values or 0" in reference.notes[0]
     with pytest.raises(ValueError, match=r"has classes that .*all does not have: c"):
         folder.find_reference(tmp_path / "other")
     with pytest.raises(FileNotFoundError, match="there is no folder"):

@@ -1,4 +1,4 @@
-"""Which errors come from the user's own code, a model that the command line names, and where in it."""
+"""Errors of the user's own code, such as the model that the command line names: which they are, and where in it."""
 
 from __future__ import annotations
 
@@ -32,41 +32,41 @@ class Origin(NamedTuple):
 
 
 def remember_folder(folder: Path) -> None:
-    """Take for the user's code what is in a folder and not installed, and nothing that was taken for it before."""
+    """Count as the user's code what is in a folder and not installed, and forget what counted before."""
     _files.clear()
     _folders.clear()
     _folders.add(folder.resolve())
 
 
 def remember_module(module: ModuleType) -> None:
-    """Take a module for the user's code, also where it is installed."""
+    """Count a module as the user's code, also if it is installed."""
     file = getattr(module, "__file__", None)
     if file is not None:
         _files.add(Path(file).resolve())
 
 
 def remember_model(model: Any) -> None:  # noqa: ANN401 - anything
-    """Take the classes of a model for the user's code, also where a library has them, unless they are torch's."""
+    """Count the classes of a model as the user's code, also those of libraries other than torch."""
     parts = model.modules() if isinstance(model, nn.Module) else [model]
     for kind in {type(part) for part in parts}:
         if kind.__module__.partition(".")[0] not in {"torch", "builtins"}:
             try:
                 _files.add(Path(inspect.getfile(kind)).resolve())
-            except (OSError, TypeError):  # it was not made in a file
+            except (OSError, TypeError):  # not defined in a file
                 continue
 
 
 def find_origin(error: BaseException) -> Origin | None:
-    """Return what the user's code raised and where, if an error or what caused it comes from there."""
-    for each in _chain(error):
-        place = _last_place(each)
+    """Return what the user's code raised and where, if an error or its cause comes from there."""
+    for cause in _chain(error):
+        place = _last_place(cause)
         if place is not None:
-            return Origin(each, place)
+            return Origin(cause, place)
     return None
 
 
-def say(error: BaseException) -> str:
-    """Return the kind of an error and what it says, on one line."""
+def describe(error: BaseException) -> str:
+    """Return the kind and the message of an error, on one line."""
     try:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - the user's code may fail at that, too
@@ -77,23 +77,23 @@ def say(error: BaseException) -> str:
 def _chain(error: BaseException) -> Iterator[BaseException]:
     current: BaseException | None = error
     seen: list[BaseException] = []
-    while current is not None and not any(current is each for each in seen):
+    while current is not None and not any(current is error for error in seen):
         seen.append(current)
         current = current.__cause__
     yield from reversed(seen)
 
 
 def _last_place(error: BaseException) -> str | None:
-    """Return the last line of the user's code that an error went through; None if it was met in code of ours."""
+    """Return the last line of the user's code that an error passed through; None if code of ours raised it."""
     place = None
     for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename.startswith("<"):  # no file, such as what Python imports with
+        if frame.filename.startswith("<"):  # not a file, such as the import system
             continue
         file = Path(frame.filename).resolve()
         if file.is_relative_to(OURS):
             place = None
         elif _is_users(file):
-            place = f"{_shown(file)}:{frame.lineno}"
+            place = f"{_relative(file)}:{frame.lineno}"
     return place
 
 
@@ -104,7 +104,7 @@ def _is_users(file: Path) -> bool:
     return not installed and any(file.is_relative_to(folder) for folder in _folders)
 
 
-def _shown(file: Path) -> Path:
+def _relative(file: Path) -> Path:
     """Return a path as the user would write it: below the current folder, or whole."""
     here = Path.cwd()
     return file.relative_to(here) if file.is_relative_to(here) else file

@@ -17,9 +17,9 @@ from sklearn.datasets import load_digits
 import fwshapley as fw
 from cli_cases import run
 from fwshapley._internal.files import locked
-from fwshapley.cli.image_folders import settle
-from fwshapley.cli.images.files import Look, Size
-from fwshapley.cli.input_reading import Reading
+from fwshapley.cli.input_files import InputFormat
+from fwshapley.cli.pictures.features import choose_format
+from fwshapley.cli.pictures.files import Look, Size
 
 CLASSES = ("none", "one & only", "two", "three")
 WRONG = np.arange(3, 120, 15)
@@ -78,7 +78,7 @@ def valued(digits: Path) -> tuple[str, Path]:
     """What is printed about the digits, and the folder with the results."""
     out = digits.parent / "out"
     code, printed, err = run("value", digits, "--out", out, "--top", "8", *QUICK)
-    assert (code, err) == (0, "training 3 networks on 120 pictures")
+    assert (code, err) == (0, "training 3 networks on 120 pictures: 120 steps in all; Ctrl-C stops, --resume continues")
     return printed, out
 
 
@@ -95,7 +95,7 @@ def test_pictures_in_the_wrong_folder_are_found(valued: tuple[str, Path]) -> Non
     assert not (ranking.label == ranking.suggested).any()
     assert "120 pictures of 4 classes" in printed
     assert "120 pictures of 8 x 8 pixels, gray" in printed
-    assert "what 3 networks say of pictures that they were not trained on" in printed
+    assert "each of 3 networks predicts pictures that it was not trained on" in printed
     assert ranking.file[0] in printed
 
 
@@ -144,7 +144,7 @@ def test_there_must_be_training_to_resume(digits: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     code, _, err = run("value", digits, "--out", out, "--no-report", *QUICK, "--resume")
     assert code == 2
-    assert "nothing to resume: leave --resume out" in err
+    assert "--resume has nothing to resume" in err
     assert not out.exists()
     out.mkdir()
     (out / "checkpoints").touch()
@@ -160,20 +160,20 @@ def test_training_that_was_stopped_goes_on(digits: Path, tmp_path: Path, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("fwshapley.cli.value_report.value_points", stop)
+        patched.setattr("fwshapley.cli.value.inspect", stop)
         code, _, err = run(*arguments)
     assert code == 130
-    assert "the same command with --resume goes on" in err
+    assert "Run the same command with --resume to continue" in err
     code, _, err = run(*arguments)
     assert code == 2
-    assert "holds training that was stopped: go on with --resume, or start anew with --force" in err
+    assert "contains training that was stopped: continue with --resume, or start again with --force" in err
     (tmp_path / "out" / "checkpoints" / "mine.txt").write_text("mine")
     with monkeypatch.context() as patched:
         patched.setattr("fwshapley.cli.value.read_folders", stop)
         assert run(*arguments, "--force")[0] == 130
         assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["mine.txt"]
         patched.undo()
-        patched.setattr("fwshapley.cli.value_report.value_points", stop)
+        patched.setattr("fwshapley.cli.value.inspect", stop)
         assert run(*arguments)[0] == 130
     monkeypatch.setattr("fwshapley.training.loop._Run.step", stop)  # all is trained already
     assert run(*arguments, "--resume")[0] == 0
@@ -216,7 +216,7 @@ def test_features_of_a_backbone(name: str, outputs: int, backbones: Path, digits
     ("name", "complaint"),
     [
         ("one_row", "must return a row of features for each image, it returned shape (1, 2) for 64 images"),
-        ("not_finite", "returned features that are not finite, first for image 0"),
+        ("not_finite", "must return finite features, it did not for image 0"),
         ("words", "must return numbers, it returned list"),
         ("failing", "failed on images of shape (1, 8, 8) (channels, height, width)"),
         ("nothing", "has no 'nothing'"),
@@ -239,11 +239,11 @@ def test_backbones_that_give_no_features_are_explained(
         (["--mean", "0.5"], "--mean is for a --backbone: networks that are trained here standardize"),
         (["--no-scale"], "--no-scale is for a --backbone"),
         (["--backbone", "a:b", "--seed", "0"], "--seed is for networks that are trained on the pictures"),
-        (["--folds", "40"], "for 40 folds, and each needs one: use --folds"),
+        (["--folds", "40"], "--folds 40 needs 40 pictures per class"),
         (["--folds", "1"], "--folds"),
         (["--seconds", "0"], "seconds must be positive"),
-        (["--size", "axb"], "--size axb is no size"),
-        (["-k", "120"], "k = 120 neighbors are more than the 119 pictures"),
+        (["--size", "axb"], "--size must be HEIGHTxWIDTH, such as 32x32; got axb"),
+        (["-k", "120"], "--k must be at most 119, the number of pictures to choose from; got 120"),
         (["--reference", "nowhere"], "there is no folder nowhere"),
         (["--device", "tpu9"], "--device 'tpu9' cannot be used"),
     ],
@@ -264,7 +264,7 @@ def test_options_of_pictures_are_not_for_tables(option: list[str], tmp_path: Pat
     (tmp_path / "table.csv").write_text("a,y\n1,p\n2,q\n")
     code, _, err = run("value", tmp_path / "table.csv", "-l", "y", "-o", tmp_path / "out", *option)
     assert code == 2
-    assert "is for folders of pictures, which" in err
+    assert "is for folders of pictures" in err
 
 
 def test_a_folder_of_mostly_damaged_pictures_is_refused(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_class_without_a_picture_that_can_be_read_is_refused(tmp_path: Path) -
     ("sizes", "grays", "size", "color", "notes"),
     [
         ([(8, 8)], 9, (8, 8), "gray", []),
-        ([(480, 640)], 0, (24, 32), "rgb", ["resized from 480 x 640 to 24 x 32 pixels; choose another by --size"]),
+        ([(480, 640)], 0, (24, 32), "rgb", ["resized from 480 x 640 to 24 x 32 pixels; --size gives another"]),
         ([(8, 8), (9, 9)], 9, (32, 32), "gray", ["resized from 2 different sizes to 32 x 32 pixels"]),
         ([(8, 8)], 1, (8, 8), "rgb", ["1 picture in gray, the others in color: all are read as rgb"]),
     ],
@@ -320,9 +320,9 @@ def test_pictures_get_one_size_and_color(
     sizes: list[tuple[int, int]], grays: int, size: tuple[int, int], color: str, notes: list[str]
 ) -> None:
     look = Look(frozenset(Size(*each) for each in sizes), grays, "gray" if grays == 9 else "rgb")
-    reading, told = settle(Reading(), look, 9, learned=True)
-    assert (reading.size, reading.color) == (size, color)
+    wanted, told = choose_format(InputFormat(), look, 9, trained=True)
+    assert (wanted.size, wanted.color) == (size, color)
     assert len(told) == len(notes)
     assert all(each.startswith(note) for each, note in zip(told, notes, strict=True))
-    assert settle(Reading(), look, 9, learned=False)[0].size is None
-    assert settle(Reading(size=Size(7, 7)), look, 9, learned=True)[0].size == (7, 7)
+    assert choose_format(InputFormat(), look, 9, trained=False)[0].size is None
+    assert choose_format(InputFormat(size=Size(7, 7)), look, 9, trained=True)[0].size == (7, 7)
