@@ -31,8 +31,8 @@ MODULES = ("fwshapley", *(f"fwshapley.{room}" for room in ROOMS))
 UNCHECKED = {
     # Results, which the package makes and users read.
     *("Attribution", "ChosenWeights", "ErrorModel", "Estimate", "metrics.Agreement", "datasets.LabeledImages"),
-    *("valuation.CrossFit", "valuation.Curve", "valuation.Detection", "valuation.Flipped", "valuation.ValuationFidelity"),
-    *("valuation.Valuation", "valuation.ValuationFidelity.between"),
+    *("valuation.CrossFit", "valuation.Curve", "valuation.Detection", "valuation.Flipped", "valuation.Valuation"),
+    *("valuation.ValuationFidelity", "valuation.ValuationFidelity.between"),
     # They take no arguments, or any that Python itself refuses.
     # Asked at every step of training, by what has checked its own.
     "Budget.spent",

@@ -15,18 +15,10 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from fwshapley._internal.bundle import Bundle, digest, load_bundle, save_bundle
-from fwshapley._internal.checks import (
-    Array,
-    check_choice,
-    check_flag,
-    check_jobs,
-    check_path,
-    check_seed,
-    check_whole,
-)
+from fwshapley._internal.checks import Array, check_choice, check_jobs, check_path, check_whole
 from fwshapley._internal.files import check_checkpoint
 from fwshapley.semivalues import Semivalue, check_weights
-from fwshapley.training.budget import Budget, History, TrainingOptions, check_budget
+from fwshapley.training.budget import Budget, History, TrainingOptions
 from fwshapley.training.loop import train
 from fwshapley.valuation.base import Valuator
 from fwshapley.valuation.knn.closed_forms import make_form
@@ -146,12 +138,12 @@ class AmortizedValuator(Valuator):
             y: their labels.
             reference: reference points and their labels, of every class; None is possible for "regression" alone.
         """
-        self._check_arguments(reference)
+        options = self._check_arguments(reference)
         problem = check_problem(
             x, y, reference, weights=self.weights, k=self.k, utility=self.utility, metric=self.metric
         )
         _warn_of_uninformative_data(problem)
-        trained, targets = self._train(problem)
+        trained, targets = self._train(problem, options)
         labels = torch.from_numpy(problem.labels)
         values = predict_at_nodes(trained.network, torch.from_numpy(problem.points).float(), labels)
         mixtures = _mixtures(trained.network, list(problem.weights), problem.n)
@@ -266,20 +258,23 @@ class AmortizedValuator(Valuator):
         self._error_products = error_products
         self.n_features_in_ = len(center)
 
-    def _check_arguments(self, reference: object) -> None:
-        """Raise an error unless all arguments that do not depend on the data are possible."""
+    def _check_arguments(self, reference: object) -> TrainingOptions:
+        """Return the options of training, after a check of all arguments that do not depend on the data."""
         check_choice("method", self.method, get_args(Method))
         check_choice("utility", self.utility, get_args(NetworkUtility))
-        if self.budget is not None:
-            check_budget(self.budget)
         check_whole("batch_size", self.batch_size, minimum=2)
-        check_seed(self.seed)
         check_jobs(self.n_jobs)
-        check_device(self.device)
-        check_flag("resume", self.resume)
-        if self.checkpoint is not None:
-            check_checkpoint(check_path("checkpoint", self.checkpoint))
-        elif self.resume:
+        options = TrainingOptions(
+            DEFAULT_BUDGET if self.budget is None else self.budget,
+            self.batch_size,
+            LEARNING_RATE,
+            seed=self.seed,
+            checkpoint=None if self.checkpoint is None else check_path("checkpoint", self.checkpoint),
+            resume=self.resume,
+            progress=self.progress,
+        )
+        check_checkpoint(options.checkpoint)
+        if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=...")
         if self.method == "published" and len(check_weights(self.weights)) > 1:
             raise ValueError(
@@ -291,22 +286,17 @@ class AmortizedValuator(Valuator):
                 f"reference must be a pair (x, y) for method={self.method!r}, got None; only 'regression' values the "
                 "points by each other"
             )
+        return options
 
-    def _train(self, problem: NeighborProblem) -> tuple[Trained, Float64[Tensor, "n classes nodes"] | None]:
+    def _train(
+        self, problem: NeighborProblem, options: TrainingOptions
+    ) -> tuple[Trained, Float64[Tensor, "n classes nodes"] | None]:
         """Return the trained network, and the exact values that it was trained on, if any."""
         device = check_device(self.device)
         games = NeighborGames(problem, torch.device(device))
         trainer = partial(
             train,
-            options=TrainingOptions(
-                self.budget or DEFAULT_BUDGET,
-                self.batch_size,
-                LEARNING_RATE,
-                seed=self.seed,
-                checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-                resume=self.resume,
-                progress=self.progress,
-            ),
+            options=options,
             device=torch.device(device),
             identity=self._identity(problem),
             description="training on values",
