@@ -81,7 +81,7 @@ def test_short_or_silenced_calls_announce_nothing(
     assert not capsys.readouterr().err
 
 
-def test_work_that_will_take_long_is_announced_after_its_first_steps(
+def test_work_that_will_take_long_is_announced_after_its_first_second(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [0.0]

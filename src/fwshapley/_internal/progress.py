@@ -55,7 +55,7 @@ class ProgressBar:
     """Counts steps towards a total and shows them on standard error; as a context manager it always cleans up.
 
     On a terminal that is a bar. Elsewhere, as in the log of a batch job, it is a line after some seconds, one every
-    half a minute from then on, and one at the end. Work that will take long, judged by its first steps, is announced.
+    half a minute from then on, and one at the end. Work that will take long, judged by its first second, is announced.
 
     Args:
         description: what is being done, in a few words.
@@ -98,10 +98,10 @@ class ProgressBar:
 
     def advance(self, steps: int, note: str = "") -> None:
         """Count steps as done and show a note beside them."""
-        if self._unit and not self._done and steps:
-            expected = self._elapsed * self._total / steps
-            announce(self._description, f"{self._total:,} {self._unit}", seconds=expected)
         self._done += steps
+        if self._unit and self._elapsed > PATIENCE_SECONDS:  # earlier, start-up costs would be taken for the usual pace
+            announce(self._description, f"{self._total:,} {self._unit}", seconds=self._elapsed * self._total / self._done)
+            self._unit = ""
         self._progress.update(self._task, advance=steps, note=note)
         if self._elapsed > PATIENCE_SECONDS:
             self._progress.start()
