@@ -85,8 +85,8 @@ def regression_loss(
     def loss(network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         rows = batch.shard.of(batch.rows).to(x.device)
         error = (network(x[rows]) - targets[rows]).float().square().mean(2)
-        own = error.gather(1, labels[rows][:, None]).mean()
-        return OWN_LABEL_SHARE * own + (1 - OWN_LABEL_SHARE) * error.mean()
+        error_at_label = error.gather(1, labels[rows][:, None]).mean()
+        return OWN_LABEL_SHARE * error_at_label + (1 - OWN_LABEL_SHARE) * error.mean()
 
     return loss
 
@@ -119,15 +119,15 @@ class MultilinearLoss:
         n = len(games.x)
         rows = batch.rows.to(device)
         outputs = network(games.x[rows]).float()
-        own = outputs.gather(1, games.labels[rows][:, None, None].expand(-1, 1, outputs.shape[2]))[:, 0]
+        batch_values = outputs.gather(1, games.labels[rows][:, None, None].expand(-1, 1, outputs.shape[2]))[:, 0]
         node = int(torch.randint(len(self.grid), (1,), generator=batch.generator, device=device))
         t = self.grid[node].sigmoid().float()
         coalitions = draw_trusted_bernoulli(t.expand(self.n_coalitions), n, batch.generator)
         references = batch.shard.of(games.draw_references(self.n_references, batch.generator))
         module = network.module if isinstance(network, DistributedDataParallel) else network
         last_values = module.get_buffer("last_values")
-        values = last_values[:, node].index_put((rows,), own[:, node])
-        last_values[rows] = own.detach()
+        values = last_values[:, node].index_put((rows,), batch_values[:, node])
+        last_values[rows] = batch_values.detach()
         with torch.autocast(device.type, enabled=False):
             residual = games(coalitions, references) / self.unit[node] - coalitions.float() @ values
             return (residual - residual.mean()).square().sum() / ((self.n_coalitions - 1) * t * (1 - t)) / n

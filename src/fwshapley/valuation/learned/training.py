@@ -49,8 +49,8 @@ def train_by_regression(
     x, labels, scaled_held_out = (array[held_out.to(device)] for array in (games.x, games.labels, scaled))
 
     def validate(module: torch.nn.Module) -> float:
-        own = labels[:, None, None].expand(-1, 1, scaled.shape[2])
-        return float((module(x) - scaled_held_out).gather(1, own).square().mean())
+        label_index = labels[:, None, None].expand(-1, 1, scaled.shape[2])
+        return float((module(x) - scaled_held_out).gather(1, label_index).square().mean())
 
     return Trained(network, trainer(network, loss, n_rows=len(rows), validate=validate), held_out)
 
