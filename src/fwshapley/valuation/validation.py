@@ -70,8 +70,12 @@ def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.
             table = table.astype(np.float64)
     except NotRealError:
         raise
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
+        raise TypeError(f"{expected}: {error}") from error
+    except ValueError as error:
         raise ValueError(f"{expected}: {error}") from error
+    if table.ndim > 1 and len(table) and not table.size:
+        raise ValueError(f"{expected}, got 0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")
     if table.ndim < 2 or not table.size:  # noqa: PLR2004 - rows and columns
         raise ValueError(f"{expected} and at least one column, got shape {table.shape}")
     table = table.reshape(len(table), -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -163,6 +164,7 @@ class RetrainingValuator(Valuator):
         outcome, tolerance = self._estimate(data, weights, checkpoint)
         result = _make_valuation(data, weights, outcome, {**identity, "tolerance": tolerance})
         self.result_ = result.stacked() if isinstance(self.weights, (list, tuple)) else result
+        self.n_features_in_ = math.prod(data.x.shape[1:])
         return self
 
     def _check_arguments(self) -> Semivalue:
