@@ -25,8 +25,8 @@ LAYERS = [
 ]
 """Modules and folders of the package: each imports from its own layer and those above it in this list alone."""
 
-PEERS = {"captum", "pydvl", "shap", "shapiq", "sklearn"}
-WRAPPED = {"captum": {"explanation"}, "shap": {"explanation"}, "sklearn": {"games"}}
+PEERS = {"captum", "pydvl", "shap", "shapiq"}
+WRAPPED = {"captum": {"explanation"}, "shap": {"explanation"}}
 """Parts that wrap a peer; they import it where it is needed, or for types alone."""
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
