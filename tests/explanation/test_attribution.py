@@ -18,7 +18,7 @@ TENSORS = ("values", "base_values", "outputs", "inputs")
 
 
 def attribution(
-    players: fw.Players, inputs: Tensor, weights: fw.Semivalue | list[fw.Semivalue], outputs: int = 2
+    players: fw.players.Players, inputs: Tensor, weights: fw.Semivalue | list[fw.Semivalue], outputs: int = 2
 ) -> fw.Attribution:
     generator = torch.Generator().manual_seed(0)
     front = (len(weights),) if isinstance(weights, list) else ()

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.explanation.attribution import Unweighted
 from fwshapley.explanation.baselines import BASELINES, Baseline, baseline
-from fwshapley.explanation.surrogate import predict
+from fwshapley.explanation.predictions import predict
 from fwshapley.games.masked_model import PredictionGame
 from fwshapley.networks.mlp import ColumnKinds
 from models import ImageModel, TableModel, images, rows, seeded
@@ -292,7 +292,7 @@ def test_integrated_gradients_of_a_table_start_from_the_mean(explainers: dict[st
     surrogate: Any = explainers["table"].surrogate_
     ends = [predict(model, x, "probability") for x in (X_TABLE, surrogate.coordinates.mean[None])]
     assert_close(found, ends[0] - ends[1], rtol=0, atol=1e-4)
-    coded = fw.TableSurrogate(X_TABLE, fw.columns(4), 3, kinds=ColumnKinds((0, 0, 0, 3)))
+    coded = fw.explanation.TableSurrogate(X_TABLE, fw.columns(4), 3, column_kinds=ColumnKinds((0, 0, 0, 3)))
     codes = torch.cat([rows(50, 3), torch.arange(50)[:, None] % 3], 1)
     categories = fit(fw.FeatureExplainer(seeded(TableModel), surrogate=coded), codes)
     with pytest.raises(ValueError, match="start must be given for tables with categories"):

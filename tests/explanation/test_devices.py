@@ -70,7 +70,7 @@ def test_draws_are_made_on_the_generators_device(name: str, device: str) -> None
 
 
 def test_exact_values_stay_on_the_games_device(device: str) -> None:
-    values, wls = fw.exact_values(GameOn(device), WEIGHTS), fw.exact_wls_values(GameOn(device), WEIGHTS)
+    values, wls = fw.exact_values(GameOn(device), WEIGHTS), fw.estimators.exact_wls_values(GameOn(device), WEIGHTS)
     for found in (values, wls):
         assert found.device.type == device
         assert_close(found.cpu(), GAME.values(WEIGHTS))

@@ -254,7 +254,7 @@ def shuffled_answers(inputs: int, players: int, classes: int, trials: int) -> li
         name: [torch.stack([getattr(each[name], way) for each in by_class]) for way in ("included", "excluded")]
         for name in orders
     }
-    answers = []
+    answers: list[str] = []
     for _ in range(trials):
         some = torch.randint(len(x), (inputs,), generator=generator)
         labels = torch.randint(classes, (inputs,), generator=generator)

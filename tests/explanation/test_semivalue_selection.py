@@ -33,14 +33,14 @@ def surrogate_of(explainer: fw.FeatureExplainer) -> Any:  # noqa: ANN401 - an ev
 def test_the_data_set_gets_the_weighting_of_the_largest_area(explainer: fw.FeatureExplainer) -> None:
     chosen = choose_weights(explainer, X, steps=6)
     expected = []
-    for weights in (fw.Shapley(), *fw.FEASIBLE_SET):
+    for weights in (fw.Shapley(), *fw.semivalues.FEASIBLE_SET):
         found = explainer.explain(X, weights=weights, outputs="predicted")
         curve = inclusion_curve(surrogate_of(explainer), X, found.values[..., 0], found.outputs[:, 0], steps=6)
         expected.append(area(curve))
     assert chosen.areas == pytest.approx(expected)
     assert chosen.weights == chosen.candidates[expected.index(max(expected))]
     assert chosen.gain == pytest.approx(max(expected) - expected[0])
-    assert chosen.candidates == (fw.Shapley(), *fw.FEASIBLE_SET)
+    assert chosen.candidates == (fw.Shapley(), *fw.semivalues.FEASIBLE_SET)
     assert chosen.n_calls == 40 * 9 * 7
     assert chosen.reported is None
     assert choose_weights(explainer, X, steps=6) == chosen  # deterministic

@@ -29,8 +29,7 @@ from fwshapley._internal.checks import Array, check_whole
 from fwshapley._internal.tensors import as_tensor
 from fwshapley.coalitions import make_generator
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.fitting import EXPLAINED_AT_ONCE, Fitted
-from fwshapley.explanation.inputs import check_inputs
+from fwshapley.explanation.fitted import MAX_BATCH, Fitted
 from fwshapley.explanation.refinement import refine
 from fwshapley.explanation.refinement.control_variate import network_values
 from fwshapley.objectives import Kernel, shift_to_total
@@ -166,7 +165,7 @@ def calibrate(
     fitted = explainer.fitted_
     n_calls = check_whole("n_calls", n_calls)
     generator = make_generator(seed, fitted.masked_model.device)
-    x = _choose_inputs(x, len(check_inputs(x, form=fitted.encoding)), n_inputs, generator)
+    x = _choose_inputs(x, len(fitted.check_inputs(x)), n_inputs, generator)
     explained = explainer.explain(x, weights=weights).stacked()
     measured = _measure_errors(explainer, x, explained, n_calls, generator, progress=progress)
     features = _features(fitted, explained)
@@ -222,10 +221,10 @@ def _features(fitted: Fitted, explained: Attribution) -> Float64[Tensor, "weight
     n = masked.n_players
     features = []
     for inputs, outputs, values, empty in zip(
-        explained.inputs.split(EXPLAINED_AT_ONCE),
-        explained.outputs.split(EXPLAINED_AT_ONCE),
-        explained.values.double().split(EXPLAINED_AT_ONCE, 1),
-        explained.base_values.double().split(EXPLAINED_AT_ONCE),
+        explained.inputs.split(MAX_BATCH),
+        explained.outputs.split(MAX_BATCH),
+        explained.values.double().split(MAX_BATCH, 1),
+        explained.base_values.double().split(MAX_BATCH),
         strict=True,
     ):
         x = inputs.to(values.device)
@@ -260,12 +259,13 @@ def _score(
 ) -> CalibrationScore:
     """Compare expected with measured squared errors."""
     rows = torch.arange(len(top))
-    pairs = [
-        [rankdata(errors.flatten()) for errors in (expected, measured)],
-        [rankdata(errors[rows, top]) for errors in (expected, measured)],
-        [errors.clamp(min=0).sqrt().flatten().numpy() for errors in (expected, measured)],
-    ]
-    return CalibrationScore(*(_correlation(*pair) for pair in pairs), float(expected.mean() / measured.mean()))
+    pair = (expected, measured)
+    return CalibrationScore(
+        spearman=_correlation(*(rankdata(errors.flatten()) for errors in pair)),
+        spearman_top=_correlation(*(rankdata(errors[rows, top]) for errors in pair)),
+        pearson=_correlation(*(errors.clamp(min=0).sqrt().flatten().numpy() for errors in pair)),
+        ratio=float(expected.mean() / measured.mean()),
+    )
 
 
 def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:

@@ -205,9 +205,7 @@ def _curves(
     return torch.stack(points, 1)
 
 
-def _heights(
-    scores: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"], score: Score
-) -> Float64[Tensor, " batch"]:
+def _heights(scores: object, labels: Int[Tensor, " batch"], score: Score) -> Float64[Tensor, " batch"]:
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) != len(labels):  # noqa: PLR2004 - inputs, classes
         shape = f"shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else type(scores).__name__
         raise TypeError(f"evaluator must return a tensor ({len(labels)} inputs, classes), got {shape}")

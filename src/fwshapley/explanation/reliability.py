@@ -276,13 +276,14 @@ def judge(skill: Skill | None, *, reproduction: float | None, error: float) -> V
             f"The surrogate reproduces only {reproduction:.1%} of the model's predictions, and the explanations are of "
             "the surrogate. Train longer or on more inputs.",
         )
+    has_order = skill is not None and skill.value >= ENOUGH_SKILL
     doubts = []
     if reproduction is None:
         doubts.append(
-            "The explanations are right for the surrogate, but how well it reproduces the model is not known: load the "
-            "explainer with model=... and report again."
+            "How well the surrogate reproduces the model is not known: load the explainer with model=... and report "
+            "again."
         )
-    if skill is not None and skill.value < ENOUGH_SKILL:
+    if skill is not None and not has_order:
         doubts.append(f"The order of the players is better than random, but far from long sampling (skill {skill}).")
     if not error <= MAX_ERROR:
         doubts.append(
@@ -290,6 +291,7 @@ def judge(skill: Skill | None, *, reproduction: float | None, error: float) -> V
             "explainer.refine, or train longer."
         )
     if doubts:
-        return Verdict("in part", " ".join(doubts))
-    order = "" if skill is None else "the order of the players and on "
+        confirmed = ["You can rely on the order of the players."] if has_order else []
+        return Verdict("in part", " ".join(confirmed + doubts))
+    order = "the order of the players and on " if has_order else ""
     return Verdict("yes", f"You can rely on {order}the sizes of their values.")

@@ -79,8 +79,9 @@ SKILL_MEANING = (
 )
 ERROR_MEANING = "Relative error: root mean square error of the values, divided by their size."
 AGREEMENT_MEANING = (
-    "Agreement: share of the model's predictions (of their variance, for numbers) that the surrogate reproduces. The "
-    "surrogate is a network that predicts from partial inputs in place of the model; explanations are computed for it."
+    "Agreement: share of the model's predictions (of their variance, for numbers) that the surrogate reproduces, on "
+    "held-out inputs of the training or on these inputs, whichever is lower. The surrogate is a network that predicts "
+    "from partial inputs in place of the model. The explanations are computed for it."
 )
 
 
@@ -179,7 +180,7 @@ def write_report(
         reproduction=measure_reproduction(explainer, x),
     )
     page = Report(
-        f"Explanations of {type(fitted.model).__name__ if fitted.model is not None else 'a model'}",
+        f"Explanations of {_name_of(explainer)}",
         f"{explained.players.n_players} players (features that get a value), {len(explained.output_names)} outputs, "
         f"values on the scale of {SCALES[fitted.masked_model.output]}. {len(explained)} inputs were explained under "
         f"{len(weightings)} weightings of coalition sizes, in {duration(seconds)} each.",
@@ -197,13 +198,22 @@ def write_report(
         page.text(str(judge(None, reproduction=evidence.reproduction, error=error)))
         _add_checks(page, evidence, None)
         _add_agreement(page, evidence)
+    drawn = explained if explained.players.is_image else explained.of(weightings[evidence.reference])
     page.section("Examples").figure(
-        explained.plot(n_shown),
-        "One row per input, one column per weighting. Red or orange players raise the output, blue ones lower it.",
+        drawn.plot(n_shown),
+        f"{', '.join(map(str, drawn.weightings))} values, one row per input. Red or orange players raise the output, "
+        "blue players lower it.",
     )
     _add_training(page, explainer)
     _add_provenance(page, explained)
     return page.write(path)
+
+
+def _name_of(explainer: FeatureExplainer) -> str:
+    """Return the class of the model, or the name of a function."""
+    if explainer.fitted_.model is None:
+        return "a model"
+    return getattr(explainer.model, "__name__", type(explainer.model).__name__)
 
 
 def default_calls(n_players: int) -> int:
@@ -296,12 +306,15 @@ def _add_checks(page: Report, evidence: Evidence, skill: Skill | None) -> None:
         ["relative error of the values", f"{evidence.error(evidence.reference):.2f}", f"at most {MAX_ERROR:g}"],
         ["agreement of surrogate and model", reproduction, f"at least {ENOUGH_AGREEMENT:.0%}"],
     ]
-    meaning = f"{ERROR_MEANING} {AGREEMENT_MEANING}"
+    meanings = [ERROR_MEANING, AGREEMENT_MEANING]
     if skill is not None:
         rows.insert(0, ["skill of the order of players", str(skill), f"at least {ENOUGH_SKILL:g}"])
-        meaning = f"{SKILL_MEANING} {meaning}"
+        meanings.insert(0, SKILL_MEANING)
     weighting = evidence.explained.weightings[evidence.reference]
-    page.table(["check", "result", "needed"], rows, f"For {weighting} values. {meaning}")
+    how = f"Measured for {weighting} values by long sampling ({2 * evidence.n_calls:,} random coalitions per input)."
+    page.table(["check", "result", "needed"], rows, how)
+    for meaning in meanings:
+        page.text(meaning)
 
 
 def _add_agreement(page: Report, evidence: Evidence) -> None:

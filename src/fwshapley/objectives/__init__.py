@@ -38,7 +38,9 @@ Objective = Multilinear | Kernel
 
 def objective_from_facts(facts: Mapping[str, Any]) -> Objective:
     """Return the objective whose `facts` were saved."""
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
+    }
     if options.pop("name") == "kernel":
-        return Kernel(**options | {"weights": Semivalue.from_json(facts["weights"])})
-    return Multilinear(**options | {"basis": HatBasis(**facts["basis"])})
+        return Kernel(**{**options, "weights": Semivalue.from_json(facts["weights"])})
+    return Multilinear(**{**options, "basis": HatBasis(**facts["basis"])})

@@ -22,9 +22,8 @@ from fwshapley.explanation.baselines.sampling import kernel_shap, sample, shaple
 from fwshapley.explanation.baselines.simple import class_mean, random
 from fwshapley.explanation.baselines.task import BaselineTask
 from fwshapley.explanation.explainer import FeatureExplainer
-from fwshapley.explanation.fitting import EXPLAINED_AT_ONCE
+from fwshapley.explanation.fitted import MAX_BATCH
 from fwshapley.explanation.inputs import Outputs
-from fwshapley.explanation.options import choose_weightings
 from fwshapley.games.masked_model import KINDS
 from fwshapley.semivalues import Semivalue, Shapley
 
@@ -151,7 +150,7 @@ class Baseline:
         """
         weightings = self._choose_weightings(weights)
         explained = self.explainer.explain(x, outputs=outputs, batch_size=batch_size)
-        most = min(EXPLAINED_AT_ONCE, max(1, DIFFERENTIATED_ELEMENTS // explained.inputs[0].numel()))
+        most = min(MAX_BATCH, max(1, DIFFERENTIATED_ELEMENTS // explained.inputs[0].numel()))
         chunk = most if batch_size == "auto" else check_whole("batch_size", batch_size)
         with ProgressBar(f"explaining by {self.name}", len(explained), enabled=progress) as bar:
             task = BaselineTask(
@@ -178,7 +177,7 @@ class Baseline:
         kind = self.method.weightings
         if weights is None and kind in ("none", "Shapley"):
             return [Unweighted(self.name) if kind == "none" else Shapley()]
-        weightings = choose_weightings(self.explainer.fitted_.objective, weights)
+        weightings = self.explainer.fitted_.check_weights(weights)
         if kind == "none" or (kind == "Shapley" and any(weighting != Shapley() for weighting in weightings)):
             able = ", ".join(name for name, row in BASELINES.items() if row.weightings in ("any", "learned"))
             limit = "does not weigh coalitions" if kind == "none" else "computes Shapley values alone"

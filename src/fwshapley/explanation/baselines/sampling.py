@@ -17,7 +17,7 @@ from fwshapley.estimators.estimate import Estimate
 from fwshapley.explanation.baselines.task import BaselineTask
 from fwshapley.games.masked_model import PredictionGame
 from fwshapley.semivalues import Semivalue
-from fwshapley.training.loop import own_randomness
+from fwshapley.training.shared_state import private_randomness
 
 CALLS_PER_PLAYER = 4
 MORE_CALLS = 2048
@@ -45,7 +45,7 @@ def kernel_shap(
             columns.append(values[0])
         return torch.stack(columns, -1)
 
-    with own_randomness(task.device):
+    with private_randomness(task.device):
         return task.by_game(estimate, seed)
 
 
@@ -65,7 +65,7 @@ def shapley_sampling(
         values: Tensor = method.attribute(full, n_samples=permutations, perturbations_per_eval=n)
         return values[0, outputs.to(values.device)].mT
 
-    with own_randomness(task.device):
+    with private_randomness(task.device):
         return task.by_game(estimate, seed)
 
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from fwshapley._internal.checks import check_seed
 from fwshapley._internal.progress import ProgressBar
-from fwshapley.explanation.fitting import Fitted
-from fwshapley.explanation.surrogate import as_columns
+from fwshapley.explanation.fitted import Fitted
+from fwshapley.explanation.predictions import as_columns
 from fwshapley.games.masked_model import LINKS, PredictionGame
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
@@ -58,13 +58,12 @@ class BaselineTask:
     @property
     def device(self) -> torch.device:
         """Device of model and surrogate."""
-        return self.fitted.masked_model.device
+        return self.fitted.device
 
     @property
     def model(self) -> nn.Module:
-        """The explained model; a baseline that needs it is not made without."""
-        assert self.fitted.model is not None  # noqa: S101 - checked when the baseline was made
-        return self.fitted.model
+        """The explained model."""
+        return self.fitted.require_model()
 
     def predict(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch outputs"]:
         """Model predictions for whole inputs, on the scale of the game; differentiable."""

@@ -26,7 +26,6 @@ from fwshapley.estimators.estimate import widening
 from fwshapley.estimators.exact import exact_values
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.inputs import Outputs
-from fwshapley.explanation.options import choose_weightings
 from fwshapley.explanation.refinement.control_variate import FirstOrderGame, Slopes, network_slopes
 from fwshapley.explanation.refinement.regression import Link, Regression
 from fwshapley.games.game import Coalitions
@@ -95,7 +94,7 @@ def refine(
     fitted = explainer.fitted_
     masked = fitted.masked_model
     n_calls = _check_calls(n_calls, masked.n_players)
-    weightings = choose_weightings(fitted.objective, weights)
+    weightings = fitted.check_weights(weights)
     explained = explainer.explain(x, outputs=outputs)
     laws = torch.from_numpy(join_laws(weightings, masked.n_players)).to(masked.device)
     sizes = choose_sizes(fitted.objective, laws)
