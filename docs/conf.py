@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.domains.python import PyObject
 from sphinx.util.inspect import stringify_signature
 
 from fwshapley import __version__
@@ -47,7 +48,10 @@ html_copy_source = False
 copybutton_exclude = ".linenos, .gp, .go"  # prompts and output
 
 # The API reference.
-autodoc_default_options = {"members": True}
+autodoc_default_options = {
+    "members": True,
+    "exclude-members": "set_fit_request",  # made by scikit-learn
+}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 default_role = "py:obj"  # `grid` in a docstring is a link to grid
@@ -88,6 +92,9 @@ def adapt_docstring(_app: Sphinx, what: str, _name: str, member: object, _option
 
 
 def setup(app: Sphinx) -> None:
-    """Connect the functions above to autodoc."""
+    """Connect the functions above to autodoc, and name attributes as in the docstrings."""
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":
+            field.label = "Attributes"
     app.connect("autodoc-process-signature", shorten_signature)
     app.connect("autodoc-process-docstring", adapt_docstring, priority=400)  # before napoleon
