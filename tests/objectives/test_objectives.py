@@ -62,7 +62,7 @@ def perturbed(values: Tensor, *, keep_sum: bool) -> Tensor:
     return values + (change - change.mean(0) if keep_sum else change)
 
 
-@pytest.mark.parametrize("weights", [*fw.FEASIBLE_SET, fw.Shapley(), fw.Banzhaf(0.3)], ids=str)
+@pytest.mark.parametrize("weights", [*fw.semivalues.FEASIBLE_SET, fw.Shapley(), fw.Banzhaf(0.3)], ids=str)
 def test_excess_of_the_kernel_loss_is_squared_error(weights: fw.Semivalue) -> None:
     coalitions = all_coalitions(N)[1:-1]
     size = coalitions.sum(1)
@@ -161,7 +161,7 @@ def test_coefficients_are_read_by_the_moments_of_the_basis() -> None:
 def test_coefficients_that_do_not_depend_on_t_are_values_of_every_weighting() -> None:
     values = torch.randn(2, N, OUTPUTS, generator=make_generator(0))
     out = values.repeat(1, 1, Multilinear().maps)
-    for found in read(Multilinear(), out, fw.FEASIBLE_SET):
+    for found in read(Multilinear(), out, fw.semivalues.FEASIBLE_SET):
         assert_close(found, values)
 
 

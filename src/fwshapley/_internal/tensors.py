@@ -1,6 +1,9 @@
-"""Checks of arguments that become torch tensors, each with an error that names the argument."""
+"""Checks of arguments that become torch tensors or devices, each with an error that names the argument."""
 
 from __future__ import annotations
+
+import os
+import textwrap
 
 import numpy as np
 import torch
@@ -8,6 +11,9 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, shorten
+
+MAX_MESSAGE = 100
+"""Longest part of another library's message in ours."""
 
 
 def as_tensor(x: Array) -> Tensor:
@@ -83,3 +89,18 @@ def check_classes(name: str, labels: Array, classes: int | None = None) -> Int64
             f"{name} must be {'between 0' if most else 'at least 0'}{most}, got {low if low < 0 else high}"
         )
     return whole
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """Return a device that can compute, or raise an error that names it; "auto" is a GPU if there is one."""
+    if isinstance(device, str) and device == "auto":
+        local_rank = int(os.environ.get("LOCAL_RANK", "0"))  # each of several processes has its own GPU
+        return torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
+    try:
+        chosen = torch.device(device)
+        torch.ones(1, device=chosen).sum().item()
+    except (RuntimeError, AssertionError, TypeError) as error:  # unknown, unavailable, or without numbers (meta)
+        first_line = str(error).splitlines()[0].partition(". ")[0]
+        reason = textwrap.shorten(first_line, MAX_MESSAGE, placeholder=" ...")
+        raise ValueError(f"device={str(device)!r} cannot be used ({reason}); pass 'auto', 'cpu' or 'cuda'") from error
+    return chosen

@@ -34,7 +34,6 @@ from fwshapley.cli.fit_record import ExplainerFile, open_explainer
 from fwshapley.cli.input_files import parse_numbers, read_inputs
 from fwshapley.cli.model_loading import as_in_file, find_model
 from fwshapley.explanation.predictions import Predictions
-from fwshapley.games.masked_model import KINDS
 from fwshapley.semivalues import Total
 
 MOST_PLAYERS = 3
@@ -111,7 +110,7 @@ def explain(
                 [f"refining with {refine:,} coalitions for each of {counted(len(found), 'input')}: {count} in all"]
             )
         predictions = explainer.predictions(found.x)
-        chosen, predicted_by = _choose_outputs(saved, predictions, outputs)
+        chosen, predicted_by = _choose_outputs(explainer, predictions, outputs)
         began = time.perf_counter()
         if refine is None:
             attribution = explainer.explain(found.x, weights=semivalues, outputs=chosen, total=total, errors=errors)
@@ -122,7 +121,7 @@ def explain(
         results = Explanations(attribution, found, wanted, predictions.to("cpu"), predicted_by)
         each = f", {duration(took / len(found))} each" if len(found) > 1 else ""
         print_notes(
-            [*_about_outputs(saved, predicted_by), f"{attribution}: {duration(took)}{each}", *_warnings(results)]
+            [*_about_outputs(explainer, predicted_by), f"{attribution}: {duration(took)}{each}", *_warnings(results)]
         )
         if top:
             _show_players(results, top)
@@ -178,15 +177,17 @@ def _stacked(attribution: fw.Attribution) -> fw.Attribution:
     return replace(attribution, values=attribution.values[None], weights=[attribution.weights], **errors)
 
 
-def _choose_outputs(saved: ExplainerFile, predictions: Predictions, wanted: str | None) -> tuple[Any, str | None]:
+def _choose_outputs(
+    explainer: fw.FeatureExplainer, predictions: Predictions, wanted: str | None
+) -> tuple[Any, str | None]:
     """Return outputs as `FeatureExplainer.explain` takes them, and who predicts them if they are those predicted."""
-    classes = KINDS[saved.output] == "classes"
+    classes = predictions.kind == "classes"
     if wanted is None:
         wanted = "predicted" if classes else "all"
     if wanted == "all":
         return "all", None
     if wanted != "predicted":
-        return [_output_number(name.strip(), saved.output_names) for name in wanted.split(",")], None
+        return [_output_number(name.strip(), explainer.output_names_) for name in wanted.split(",")], None
     if not classes:
         return "predicted", None
     if predictions.model is not None:
@@ -204,11 +205,12 @@ def _output_number(wanted: str, names: Sequence[str]) -> int:
     raise ValueError(f"there is no output {wanted!r}{hint}; the outputs are {listed(names)}")
 
 
-def _about_outputs(saved: ExplainerFile, predicted_by: str | None) -> list[str]:
+def _about_outputs(explainer: fw.FeatureExplainer, predicted_by: str | None) -> list[str]:
     """Say who predicts the outputs, and how far the surrogate agrees with the model."""
     if predicted_by != "the surrogate":
         return [] if predicted_by is None else [f"outputs: predicted by {predicted_by}"]
-    agreement = "" if saved.agreement is None else f", which agrees with the model on {saved.agreement:.1%} of inputs"
+    share = None if explainer.fidelity_ is None else explainer.fidelity_.agreement
+    agreement = "" if share is None else f", which agrees with the model on {share:.1%} of inputs"
     return [f"outputs: predicted by the surrogate{agreement}; give --model to use the model's predictions"]
 
 

@@ -27,10 +27,10 @@ from fwshapley.cli.console import (
     print_line,
 )
 from fwshapley.cli.input_files import image_format
-from fwshapley.cli.labeled_table import Table, read_table
 from fwshapley.cli.pictures.features import Training, read_folders
 from fwshapley.cli.value_report import Labeled, inspect, result_names, show, write_results
 from fwshapley.games.knn import Utility
+from fwshapley.tables.labeled_table import Table, read_table
 from fwshapley.valuation.knn.distances import Metric
 
 reading = partial(typer.Option, rich_help_panel="Input")

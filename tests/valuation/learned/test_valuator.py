@@ -74,14 +74,14 @@ def test_one_network_predicts_other_weightings(weights: fw.Semivalue) -> None:
     assert ValuationFidelity.between(fitted().value(X, Y, weights).values, exact).pearson > 0.9
 
 
-WIDE = [fw.Shapley(), *fw.FEASIBLE_SET[::3]]
+WIDE = [fw.Shapley(), *fw.semivalues.FEASIBLE_SET[::3]]
 NARROW = [fw.Beta(60, 40), fw.Banzhaf(0.3), fw.LeaveOneOut()]
 
 
 @pytest.mark.parametrize("n", [3, 40, 3000])
 @pytest.mark.parametrize(
     "weights",
-    [fw.Shapley(), *fw.FEASIBLE_SET[::3], fw.Beta(60, 40), fw.Banzhaf(0.3), fw.LeaveOneOut()],
+    [fw.Shapley(), *fw.semivalues.FEASIBLE_SET[::3], fw.Beta(60, 40), fw.Banzhaf(0.3), fw.LeaveOneOut()],
     ids=str,
 )
 def test_values_at_the_nodes_combine_to_every_weighting(weights: fw.Semivalue, n: int) -> None:

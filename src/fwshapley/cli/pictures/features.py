@@ -90,12 +90,12 @@ def read_folders(
         note = f"features: {counted(x.shape[1], 'output')} of {network.name}"
     how = {**how, "size": str(wanted.size), "color": wanted.color, "skipped": list(inputs.skipped)}
     notes = (*folder.notes, *inputs.notes, *chosen, note)
-    pictures = Pictures(folder, x, tuple(note[:1].upper() + note[1:] for note in notes), how)
+    pictures = Pictures.of(folder, x, (note[:1].upper() + note[1:] for note in notes), how)
     if references is None or reference_inputs is None:
         return pictures, None
     references = references.without(reference_inputs.skipped)
     notes = tuple(f"{references.path.name}: {note}" for note in (*references.notes, *reference_inputs.notes))
-    return pictures, Pictures(references, embed(np.asarray(reference_inputs.x, np.float32)), notes, how)
+    return pictures, Pictures.of(references, embed(np.asarray(reference_inputs.x, np.float32)), notes, how)
 
 
 def choose_format(wanted: InputFormat, look: Look, count: int, *, trained: bool) -> tuple[InputFormat, list[str]]:
@@ -159,7 +159,7 @@ def _train(
         budget=budget,
         seed=training.seed,
         device=device,
-        checkpoints=training.checkpoints,
+        checkpoint=training.checkpoints,
         resume=training.resume,
     )
     poor = fitted.agreement < POOR_AGREEMENT
