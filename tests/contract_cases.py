@@ -196,7 +196,7 @@ GAMES: dict[str, object] = {
     "of ragged lists": lambda s: [[1.0], [1.0, 2.0]] * len(s),
     "of objects": lambda s: np.array([Odd()] * len(s)),
 }
-ENUMERATING = (fw.exact_values, fw.exact_wls_values)
+ENUMERATING = (fw.exact_values, fw.estimators.exact_wls_values)
 SAMPLING = (fw.least_squares_values, fw.permutation_values, fw.multilinear_values)
 
 
@@ -247,8 +247,8 @@ each(
     lambda w, bad: asking(fw.permutation_values)(w).interval(bad),
 )
 named(
-    fw.exact_wls_values,
-    asking(fw.exact_wls_values),
+    fw.estimators.exact_wls_values,
+    asking(fw.estimators.exact_wls_values),
     {"kernel": CHOICE, "total": {"None": None, "complex": 1j, "NaN": math.nan, "a dict": {}}},
 )
 
@@ -578,6 +578,7 @@ SAID = "weights|semivalue|3|leave-one-out"
 each(fw.Valuation.of, "weights", ASKED, lambda w, bad: w.valuation.of(bad), words=SAID)
 each(fw.Valuation.suspects, "k", ABOVE_ZERO, lambda w, bad: w.valuation.of(fw.Shapley()).suspects(bad))
 row(fw.Valuation.suspects, "there are several weightings", "weightings", lambda w: w.valuation.suspects())
+paths(fw.Valuation.write_report, lambda w, path: w.valuation.of(fw.Shapley()).write_report(path))
 each(fw.Valuation.save, "path", PATHS, lambda w, bad: w.valuation.save(bad))
 paths(fw.Valuation.save, lambda w, path: w.valuation.save(path))
 READ = ("a folder", "missing", "text", "damaged")
@@ -703,20 +704,20 @@ named(
         "budget": BUDGETS,
         "seed": SEEDS | GENERATORS,
         "device": DEVICES,
-        "checkpoints": {"a number": 3, "a list": []},
+        "checkpoint": {"a number": 3, "a list": []},
     },
 )
 each(fw.cross_fit, "images", PICTURES, lambda w, bad: w.cross_fit(bad))
 each(fw.cross_fit, "folds", FOLDS, lambda w, bad: w.cross_fit(w.pictures, folds=bad), words="folds|fold")
 row(
     fw.cross_fit,
-    "checkpoints is a file",
-    "checkpoints|text.txt",
-    lambda w: w.cross_fit(w.pictures, checkpoints=w.files["text"]),
+    "checkpoint is a file",
+    "checkpoint|text.txt",
+    lambda w: w.cross_fit(w.pictures, checkpoint=w.files["text"]),
 )
-row(fw.cross_fit, "resume has no checkpoints", "checkpoints", lambda w: w.cross_fit(w.pictures, resume=True))
+row(fw.cross_fit, "resume has no checkpoint", "checkpoint", lambda w: w.cross_fit(w.pictures, resume=True))
 each(
-    fw.CrossFit.embed,
+    fw.valuation.CrossFit.embed,
     "images",
     PICTURES | {"of other channels": np.ones((2, 3, 4, 4))},
     lambda w, bad: w.fitted_twice.embed(bad),
@@ -791,21 +792,20 @@ each(
     words="assignment|segments|players",
 )
 each(fw.segments, "names", NAMES, lambda _, bad: fw.segments([[0, 1, 2]], bad))
-each(fw.Players, "assignment", ASSIGNMENTS, lambda _, bad: fw.Players(bad, ("a", "b")), words="assignment|players")
+each(fw.players.Players, "assignment", ASSIGNMENTS, lambda _, bad: fw.players.Players(bad, ("a", "b")), words="assignment|players")
 each(
-    fw.Players,
+    fw.players.Players,
     "names",
     {"None": None, "too few": ("a",), "twice the same": ("a", "a"), "a number": 3},
-    lambda _, bad: fw.Players(torch.tensor([0, 1]), bad),
+    lambda _, bad: fw.players.Players(torch.tensor([0, 1]), bad),
     words="names|players",
 )
 each(
-    fw.Players.check,
+    fw.players.Players.check,
     "x",
     {"None": None, "of another width": rows(2, 7), "one row": torch.ones(3), "an image": images(2)},
     lambda _, bad: fw.columns(3).check(bad),
 )
-each(fw.Players.to, "device", only(DEVICES, "unknown", "not there"), lambda _, bad: fw.columns(3).to(bad))
 
 # Recipes -------------------------------------------------------------------------------------------------------------
 
@@ -814,8 +814,8 @@ each(fw.Budget, "seconds", EVERY_REAL, lambda _, bad: fw.Budget(seconds=bad))
 each(fw.Budget, "steps", EVERY_WHOLE, lambda _, bad: fw.Budget(steps=bad))
 each(fw.Budget.part, "share", EVERY_REAL | NONE, lambda _, bad: fw.Budget(seconds=10).part(bad))
 named(
-    fw.Recipe,
-    lambda _, **bad: fw.Recipe(**{"batch_size": 2} | bad),
+    fw.training.TrainingOptions,
+    lambda _, **bad: fw.training.TrainingOptions(**{"batch_size": 2} | bad),
     {
         "batch_size": ABOVE_ZERO,
         "looks": ABOVE_ZERO,
@@ -848,7 +848,7 @@ named(
     fw.FeatureExplainer,
     lambda _, **bad: fw.FeatureExplainer(seeded(TableModel), **{"device": "cpu"} | bad),
     {
-        "players": {"a number": 4, "text": "columns", "a list": [0, 1], "a class": fw.Players},
+        "players": {"a number": 4, "text": "columns", "a list": [0, 1], "a class": fw.players.Players},
         "surrogate": {"unknown": "nonsense", "a number": 3, "a function": nothing, "a class": TableModel},
         "objective": CHOICE | {"kernel without weights": "kernel"},
         "output": CHOICE,
@@ -1087,7 +1087,7 @@ SHOWN: dict[str, dict[str, object]] = {
     "of another total": {"total": "efficient"},
 }
 each(
-    fw.ErrorModel.expect,
+    fw.explanation.ErrorModel.expect,
     "attribution",
     SHOWN,
     lambda w, bad: w.calibrated.error_model_.expect(w.calibrated, w.calibrated.explain(w.x, **bad)),
@@ -1272,12 +1272,12 @@ row(fw.write_report, "examples are missing", "examples", lambda w: report(w, bas
 
 def fill(_: World | None = None, **options: Any) -> Any:  # noqa: ANN401 - any argument
     chosen = {"network": seeded(TableModel), "players": fw.columns(4), "fill": torch.zeros(1, 4)} | options
-    return fw.Surrogate(chosen.pop("network"), chosen.pop("players"), chosen.pop("fill"), **chosen).eval()
+    return fw.explanation.Surrogate(chosen.pop("network"), chosen.pop("players"), chosen.pop("fill"), **chosen).eval()
 
 
 def tell(_: World | None = None, **options: Any) -> Any:  # noqa: ANN401 - any argument
     chosen = {"x": rows(20, 4), "players": fw.columns(4), "outputs": 3} | options
-    return fw.TableSurrogate(chosen.pop("x"), chosen.pop("players"), chosen.pop("outputs"), **chosen)
+    return fw.explanation.TableSurrogate(chosen.pop("x"), chosen.pop("players"), chosen.pop("outputs"), **chosen)
 
 
 MODULES: dict[str, object] = {"None": None, "a number": 3, "a function": nothing}
@@ -1298,9 +1298,9 @@ TENSORS: dict[str, object] = {
     "with NaN": rows(6, 4) * math.nan,
     "complex": rows(6, 4) + 1j,
 }
-named(fw.Surrogate, fill, {"network": MODULES, "players": WHO, "fill": FILLS, "kind": CHOICE})
+named(fw.explanation.Surrogate, fill, {"network": MODULES, "players": WHO, "fill": FILLS, "kind": CHOICE})
 named(
-    fw.TableSurrogate,
+    fw.explanation.TableSurrogate,
     tell,
     {
         "x": TENSORS | {"one row": torch.ones(4)},
@@ -1314,13 +1314,13 @@ def teach(_: World, **options: Any) -> object:  # noqa: ANN401 - any argument
     chosen: dict[str, Any] = {"surrogate": tell(), "model": seeded(TableModel), "x": rows(20, 4), "x_valid": rows(6, 4)}
     chosen |= {"n_players": 4, "output": "probability", "budget": fw.Budget(steps=1), "seed": 0, "progress": False}
     chosen |= options
-    return fw.train_surrogate(*[chosen.pop(name) for name in ("surrogate", "model", "x", "x_valid")], **chosen)
+    return fw.explanation.train_surrogate(*[chosen.pop(name) for name in ("surrogate", "model", "x", "x_valid")], **chosen)
 
 
 def compare(_: World, **options: Any) -> object:  # noqa: ANN401 - any argument
     chosen: dict[str, Any] = {"surrogate": tell(), "model": seeded(TableModel), "x": rows(20, 4), "n_players": 4}
     chosen |= {"output": "probability", "seed": 0} | options
-    return fw.measure_fidelity(*[chosen.pop(name) for name in ("surrogate", "model", "x")], **chosen)
+    return fw.explanation.measure_fidelity(*[chosen.pop(name) for name in ("surrogate", "model", "x")], **chosen)
 
 
 SHARED: dict[str, Mapping[str, object]] = {
@@ -1331,9 +1331,9 @@ SHARED: dict[str, Mapping[str, object]] = {
     "output": CHOICE,
     "seed": SEEDS | GENERATORS,
 }
-named(fw.measure_fidelity, compare, SHARED)
+named(fw.explanation.measure_fidelity, compare, SHARED)
 named(
-    fw.train_surrogate,
+    fw.explanation.train_surrogate,
     teach,
     SHARED
     | {
@@ -1344,7 +1344,7 @@ named(
         "checkpoint": {"a number": 3},
     },
 )
-paths(fw.train_surrogate, lambda w, path: teach(w, checkpoint=path))
+paths(fw.explanation.train_surrogate, lambda w, path: teach(w, checkpoint=path))
 
 # Other methods -------------------------------------------------------------------------------------------------------
 
