@@ -1,8 +1,8 @@
 """Games whose semivalues are known in closed form, for tests, docs and benchmarks.
 
-Each but `Random` has `values(weights)`, its exact values for every semivalue. They rest on one fact: given its size s,
-the coalition that a player joins is a uniformly random s-subset of the other n-1, so the number of members
-it takes from a group is hypergeometric.
+All but `Random` have `values(weights)`, exact values for every semivalue. They follow from one fact: given its size s,
+the coalition that a player joins is a uniformly random s-subset of the other n-1 players, so its number of members from
+a group is hypergeometric.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_TABLE_PLAYERS = 24
 
 
 class KnownGame(Game, Protocol):
-    """A game that knows its own semivalues."""
+    """A game with a closed form of its semivalues."""
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Exact values of the players."""
@@ -56,9 +56,9 @@ class Additive:
 
 @dataclass(frozen=True)
 class Unanimity:
-    """v(S) = 1 if S holds the whole carrier, else 0.
+    """v(S) = 1 if S contains the whole carrier, else 0.
 
-    A member of the carrier is worth the probability that the coalition it joins holds all the others.
+    The value of a member of the carrier is the probability that the coalition it joins contains all other members.
     """
 
     n_players: int
@@ -69,12 +69,12 @@ class Unanimity:
         carrier = tuple(check_whole("carrier", player, minimum=0) for player in check_list("carrier", self.carrier))
         object.__setattr__(self, "carrier", carrier)
         if not self.carrier or len(set(self.carrier)) < len(self.carrier):
-            raise ValueError(f"the carrier must name at least one player, each once; got {self.carrier}")
+            raise ValueError(f"carrier must contain at least one player, each once; got {self.carrier}")
         if not set(self.carrier) <= set(range(self.n_players)):
-            raise ValueError(f"the carrier {self.carrier} names players outside 0..{self.n_players - 1}")
+            raise ValueError(f"carrier must be players 0..{self.n_players - 1}, got {self.carrier}")
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
-        """1 where all of the carrier is in."""
+        """1 if the coalition contains the carrier."""
         return coalitions[:, list(self.carrier)].all(1).double()
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
@@ -91,7 +91,7 @@ class Unanimity:
 class Airport:
     """v(S) = cost of the longest runway that a member of S needs.
 
-    Each stretch of runway is paid by those who need it, and is new to a coalition that has none of them yet.
+    A stretch of runway adds its cost to a coalition in which nobody needed it before.
     """
 
     costs: Array
@@ -99,7 +99,7 @@ class Airport:
     def __post_init__(self) -> None:
         costs = check_finite("costs", self.costs, axes=1)
         if bool((costs < 0).any()):
-            raise ValueError(f"an airport's costs must not be negative, got {float(costs.min()):g}")
+            raise ValueError(f"costs must not be negative, got {float(costs.min()):g}")
 
     @property
     def n_players(self) -> int:
@@ -107,7 +107,7 @@ class Airport:
         return len(self.costs)
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
-        """Largest cost among the members, 0 for nobody."""
+        """Largest cost among the members, 0 for the empty coalition."""
         return (coalitions * check_tensor("costs", self.costs).to(coalitions.device)).amax(1)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
@@ -118,7 +118,7 @@ class Airport:
         paid = 0.0
         for cost in costs.unique():  # ascending
             needing = costs >= cost
-            # none of the others who need it is in: all of S lies outside them
+            # no other player that needs it is in the coalition: all members are among the rest
             none_in = join_law @ _all_in(n - 1, int(needing.sum()) - 1).flip(0)
             values += needing * (cost - paid) * none_in
             paid = float(cost)
@@ -135,7 +135,7 @@ class Voting:
     def __post_init__(self) -> None:
         votes = tuple(check_whole("votes", vote, minimum=0) for vote in check_list("votes", self.votes))
         if not votes:
-            raise ValueError("votes must be of at least one player, got none")
+            raise ValueError("votes must have at least one entry, got none")
         object.__setattr__(self, "votes", votes)
         check_whole("quota", self.quota)
 
@@ -145,7 +145,7 @@ class Voting:
         return len(self.votes)
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
-        """1 where the quota is reached."""
+        """1 if the quota is reached."""
         votes = torch.tensor(self.votes, dtype=torch.float64, device=coalitions.device)
         return (coalitions.double() @ votes >= self.quota).double()
 
@@ -154,7 +154,7 @@ class Voting:
         n, p = self.n_players, torch.from_numpy(check_semivalue(weights).log_weights(self.n_players)).exp()
         values = torch.zeros(n, dtype=torch.float64)
         for player, own in enumerate(self.votes):
-            # count[s, q]: coalitions of s others with q votes; all beyond the quota is lost anyway
+            # count[s, q]: coalitions of s others with q votes; more votes than the quota need no count
             count = torch.zeros(n, self.quota, dtype=torch.float64)
             count[0, 0] = 1
             for votes in self.votes[:player] + self.votes[player + 1 :]:
@@ -166,14 +166,14 @@ class Voting:
 
 @dataclass(frozen=True)
 class Glove:
-    """v(S) = number of pairs among its left and right gloves; players 0..left-1 hold a left one each."""
+    """v(S) = number of pairs among its left and right gloves; players 0..left-1 own a left one each."""
 
     left: int
     right: int
 
     def __post_init__(self) -> None:
         if check_whole("left", self.left, minimum=0) + check_whole("right", self.right, minimum=0) == 0:
-            raise ValueError("a glove game needs at least one glove")
+            raise ValueError("left and right must not both be 0: the game needs at least one glove")
 
     @property
     def n_players(self) -> int:
@@ -187,7 +187,7 @@ class Glove:
         return torch.minimum(lefts, rights).double()
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
-        """Probability that the coalition joined has fewer gloves of one's own side than of the other."""
+        """Probability that the coalition that is joined has fewer gloves of the player's side than of the other."""
         log_weights = torch.from_numpy(check_semivalue(weights).log_weights(self.n_players))
         left = self._scarce(self.left, self.right, log_weights) if self.left else 0.0
         right = self._scarce(self.right, self.left, log_weights) if self.right else 0.0
@@ -205,7 +205,7 @@ class Glove:
 class Pairwise:
     """v(S) = sum of its members' main effects and of the interactions between them.
 
-    A player is worth its main effect, and of each interaction the probability that the other is already in.
+    The value of a player is its main effect, plus each interaction times the probability that the other joined before.
     """
 
     main: Array
@@ -230,7 +230,7 @@ class Pairwise:
         return s @ check_tensor("main", self.main).to(s.device) + torch.einsum("ci,ij,cj->c", s, upper, s)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
-        """Main effect plus P(the other is in) times the player's interactions."""
+        """Main effect plus P(the other joined before) times the sum of the player's interactions."""
         n, upper = self.n_players, self._upper()
         sizes = torch.arange(n, dtype=torch.float64)
         other_in = float(torch.from_numpy(check_semivalue(weights).join_law(n)) @ sizes) / max(n - 1, 1)
@@ -242,7 +242,7 @@ class Pairwise:
 
 @dataclass(frozen=True)
 class Random:
-    """A table of 2**n independent standard normal values, the hardest game there is."""
+    """A table of 2**n independent standard normal values: the hardest game to estimate."""
 
     n_players: int
     outputs: int | None = None
@@ -250,21 +250,21 @@ class Random:
 
     def __post_init__(self) -> None:
         if check_whole("n_players", self.n_players) > MAX_TABLE_PLAYERS:
-            raise ValueError(f"a table of 2**{self.n_players} values is too large (limit n={MAX_TABLE_PLAYERS})")
+            raise ValueError(f"n_players must be at most {MAX_TABLE_PLAYERS}, got {self.n_players}")
         outputs = () if self.outputs is None else (check_whole("outputs", self.outputs),)
         shape = (2**self.n_players, *outputs)
         generator = torch.Generator().manual_seed(check_seed(self.seed))
         object.__setattr__(self, "_table", torch.randn(shape, dtype=torch.float64, generator=generator))
 
     def __call__(self, coalitions: Coalitions, /) -> Tensor:
-        """Look the coalitions up."""
+        """Entries of the table."""
         bits = 2 ** torch.arange(self.n_players, device=coalitions.device)
         table: Tensor = self.__dict__["_table"].to(coalitions.device)
         return table[(coalitions * bits).sum(1)]
 
 
 def _all_in(others: int, wanted: int) -> Float64[Tensor, " {others}+1"]:
-    """P(a random s-subset of the others holds `wanted` given ones), s = 0..others: C(s, k) / C(others, k)."""
+    """P(a random s-subset of the others contains `wanted` given ones), s = 0..others: C(s, k) / C(others, k)."""
     s = torch.arange(others + 1, dtype=torch.float64)
     probability = torch.ones_like(s)
     for k in range(wanted):
