@@ -190,7 +190,7 @@ def ask(
     at_once: int,
     **options: int | str,
 ) -> None:
-    """Explain by a baseline, without the pass of the explainer that `fw.baseline` makes to read the inputs."""
+    """Explain by a baseline, without the forward pass of the explainer in which `fw.baseline` reads the inputs."""
     method = BASELINES[name.replace(" ", "_")]
     weights: fw.Semivalue = Unweighted(name) if method.weightings == "none" else fw.Shapley()
     quick = name in GRADIENTS and x.device.type == "cuda"
@@ -221,7 +221,7 @@ def measure(call: Callable[[], object], device: torch.device, *, smoke: bool) ->
 
 
 def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
-    """Draw times as bars on a scale of tens, the shortest on top; what learns is blue."""
+    """Draw times as bars on a scale of tens, the shortest on top; learned methods are blue."""
     rows = sorted(results["methods"].items(), key=lambda item: -item[1]["seconds"])
     figure = new_figure(width=8, height=0.4 * len(rows) + 1)
     axes = figure.subplots()

@@ -206,7 +206,7 @@ def points(
 
 
 def multiply(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
-    """Return the bare product of all points with all references, in blocks, as fast as numpy goes."""
+    """Return the matrix product of all points with all references, in blocks, by numpy."""
     del y, y_reference
     points, references = x.astype(task["dtype"]), x_reference.astype(task["dtype"])
 

@@ -237,7 +237,7 @@ def load_references(
 
 
 def weightings(explainer: fw.FeatureExplainer) -> list[fw.Semivalue]:
-    """All nine, or the one that it has learned."""
+    """All nine weightings, or the one that was learned."""
     one = getattr(explainer.fitted_.objective, "weights", None)
     return [one] if one else list(resnet.WEIGHTS)
 

@@ -117,7 +117,7 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
 
 
 def breast_cancer(seed: int, arguments: argparse.Namespace, *, shuffled: bool = False) -> Case:
-    """Gradient boosting on a table, as a black box; its labels may be shuffled before all else."""
+    """Gradient boosting on a table, as a black box; its labels may be shuffled first."""
     x, y = load_breast_cancer(return_X_y=True, as_frame=True)
     y = y.sample(frac=1, random_state=seed, ignore_index=True) if shuffled else y
     x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.3, random_state=seed)
@@ -176,7 +176,7 @@ Explain = Callable[[Any, Tensor], Float[Tensor, "inputs players"]]
 
 
 def methods(case: Case, seed: int) -> dict[str, tuple[Explain, bool]]:
-    """Every method, and whether it is quick enough to explain a thousand inputs here."""
+    """Every method, and whether it is fast enough to explain a thousand inputs."""
     explainer = case.explainer
     found: dict[str, tuple[Explain, bool]] = {
         "learned": (lambda x, labels: explainer.explain(x).values.gather(2, spread(labels, explainer))[..., 0], True),
@@ -214,7 +214,7 @@ def by_shap(
     labels: Tensor,
     seed: int,
 ) -> Float[Tensor, "inputs players"]:
-    """Shap's explainers on the surrogate's game: their features are whether a player is shown."""
+    """Shap's explainers on the surrogate's game: a feature is whether a player is visible."""
     found = []
     for row, label in zip(range(len(x)), labels[:, 0].tolist(), strict=True):
         game = explainer.game(x[row : row + 1])
@@ -244,7 +244,7 @@ def spread(labels: Tensor, explainer: fw.FeatureExplainer) -> Tensor:
 
 
 def repeat(x: Any, count: int) -> Any:  # noqa: ANN401 - a DataFrame or a tensor
-    """Inputs again and again, to that number."""
+    """Repeat inputs until there are that many."""
     times = -(-count // len(x))
     if isinstance(x, pd.DataFrame):
         return pd.concat([x] * times, ignore_index=True)[:count]

@@ -91,7 +91,7 @@ class ExperimentParser(argparse.ArgumentParser):
 
 
 def quoted(choices: Iterable[str]) -> str:
-    """Return choices as a shell takes them; argparse reads % as its own."""
+    """Return choices quoted for a shell, with % escaped for argparse."""
     return ", ".join(f"'{choice}'" if " " in choice else choice for choice in choices).replace("%", "%%")
 
 
@@ -124,7 +124,7 @@ def best_device() -> str:
 
 
 def dataset_at(path: Path, parser: argparse.ArgumentParser) -> Name:
-    """Name of the data set that a file or folder holds, by its own name."""
+    """Name of the data set in a file or folder, from the name of that file or folder."""
     from fwshapley.datasets.catalog import DATASETS  # noqa: PLC0415 - see the top
 
     named = [name for name in DATASETS if path.stem.startswith(name)]
