@@ -67,7 +67,7 @@ def cross_fit_images(folder: Path, *, resume: bool) -> Tensor:
     """Cross-fit networks of two folds, of eight steps each."""
     x, labels = images(24), torch.arange(24) % 2
     budget, checkpoints = fw.Budget(steps=16), folder / "checkpoints"
-    found = fw.cross_fit(x, labels, folds=2, budget=budget, device="cpu", checkpoints=checkpoints, resume=resume)
+    found = fw.cross_fit(x, labels, folds=2, budget=budget, device="cpu", checkpoint=checkpoints, resume=resume)
     return found.features
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 import fwshapley as fw
 from cli_cases import Classifier, export, run, write_models, write_pictures, write_rows, write_table
+from fwshapley._internal.files import locked
 from fwshapley.cli import app
 from fwshapley.cli import explanation_files as explanations
 
@@ -378,6 +380,16 @@ def test_explanations_are_replaced_only_by_force(rows: Path, tmp_path: Path) -> 
     assert (code, said) == (2, "")
     assert "already has values.csv, pictures, explain.json: replace them with --force" in err
     assert run(*arguments, "--force")[0] == 0
+
+
+def test_two_explanations_into_one_folder_do_not_replace_each_other(rows: Path, tmp_path: Path) -> None:
+    arguments = ["explain", rows / "explainer", rows / "rows.npz", "--out", tmp_path / "out", "--pictures", "0"]
+    with locked(tmp_path / "out"):
+        for more in ([], ["--force"]):
+            code, _, err = run(*arguments, *more)
+            assert code == 2
+            assert f"process {os.getpid()} is already writing to {tmp_path / 'out'}" in err
+    assert run(*arguments)[0] == 0
 
 
 def names_below(folder: Path) -> list[str]:

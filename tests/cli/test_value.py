@@ -314,7 +314,7 @@ def test_without_matplotlib_there_is_advice_before_any_work(
 def test_a_stop_while_writing_leaves_nothing(
     kind: type[BaseException], code: int, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise kind("no more")
 
     monkeypatch.setattr("fwshapley.cli.value_report.write_valuation_report", stop)

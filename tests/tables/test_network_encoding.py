@@ -333,7 +333,7 @@ def test_an_array_stands_for_a_table_of_numbers_in_the_order_of_its_columns() ->
     table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "stamp": 1.7e9 + np.arange(3)})
     schema = describe_table(table, any_model=True)
     assert torch.equal(schema.encode(table.to_numpy()), schema.encode(table))
-    with pytest.raises(TypeError, match="must be a DataFrame.*city, grade, flag"):
+    with pytest.raises(TypeError, match=r"must be a DataFrame.*city, grade, flag"):
         describe_table(FITTED, any_model=True).encode(np.zeros((2, 6)))
 
 

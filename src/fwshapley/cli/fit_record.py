@@ -59,8 +59,6 @@ class ExplainerFile:
         needs_model: class of the model, if its code is needed to load the explainer; otherwise None.
         output: what the value of a coalition is.
         is_black_box: whether the model was not a torch module.
-        output_names: one per output.
-        agreement: share of inputs for which surrogate and model predict the same class; None if unknown.
     """
 
     record: FitRecord
@@ -68,8 +66,6 @@ class ExplainerFile:
     needs_model: str | None
     output: Output
     is_black_box: bool
-    output_names: tuple[str, ...]
-    agreement: float | None
 
 
 def open_explainer(folder: Path) -> ExplainerFile:
@@ -92,8 +88,6 @@ def open_explainer(folder: Path) -> ExplainerFile:
         needs_model=surrogate["network"] if has_own_code else None,
         output=facts["output"],
         is_black_box=facts["is_black_box"],
-        output_names=tuple(facts["output_names"]),
-        agreement=(facts["fidelity"] or {}).get("agreement"),
     )
 
 

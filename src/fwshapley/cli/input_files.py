@@ -15,7 +15,18 @@ from rich.text import Text
 
 from fwshapley._internal.wording import counted, listed, listed_whole
 from fwshapley.cli.console import errors
-from fwshapley.cli.pictures.files import SUFFIXES, Color, Size, about_skipped, find_images, read_images
+from fwshapley.cli.pictures.files import (
+    AXES,
+    SUFFIXES,
+    Color,
+    Layout,
+    Size,
+    about_skipped,
+    channels_first,
+    find_images,
+    find_layout,
+    read_images,
+)
 from fwshapley.tables.reading import (
     COMPRESSED,
     INPUT_ARRAYS,
@@ -29,16 +40,7 @@ from fwshapley.tables.reading import (
 InputKind = Literal["table", "rows", "images"]
 """Columns of a .csv file with their names; rows of numbers in an .npz file; images, in pictures or in an .npz file."""
 
-Layout = Literal["NCHW", "NHWC", "NHW"]
-"""Order of the axes of images in a file."""
-
-AXES: Mapping[Layout, str] = {
-    "NCHW": "(images, channels, height, width)",
-    "NHWC": "(images, height, width, channels)",
-    "NHW": "(images, height, width)",
-}
 NAME_ARRAYS = ("names", "columns", "feature_names")
-CHANNEL_COUNTS = (1, 3, 4)
 COLORS: Mapping[int, Color] = {1: "gray", 3: "rgb"}
 LARGEST_BYTE = 255
 KIND_NAMES: Mapping[InputKind, str] = {
@@ -299,7 +301,7 @@ def _read_arrays(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
 
 def _read_image_array(path: Path, x: NDArray[Any], wanted: InputFormat) -> tuple[Inputs, InputFormat]:
     wanted = _with_kind(wanted, "images", path)
-    layout = wanted.layout if wanted.layout is not None and x.ndim == len(wanted.layout) else _layout_of(x)
+    layout = wanted.layout if wanted.layout is not None and x.ndim == len(wanted.layout) else find_layout(x)
     images = channels_first(x, layout)
     size = Size(*images.shape[2:])
     if wanted.size not in (None, size):
@@ -309,26 +311,6 @@ def _read_image_array(path: Path, x: NDArray[Any], wanted: InputFormat) -> tuple
         notes.append(f"its axes, {x.shape}, are read as {AXES[layout]}")
     images, more, wanted = _scale(images, replace(wanted, layout=wanted.layout or layout, size=size), path)
     return Inputs(images, (str(path),) * len(x), tuple(range(len(x))), None, (*notes, *more)), wanted
-
-
-def _layout_of(x: NDArray[Any]) -> Layout:
-    if x.ndim == 3:  # noqa: PLR2004 - no axis for channels
-        return "NHW"
-    return "NHWC" if x.shape[3] in CHANNEL_COUNTS and x.shape[1] not in CHANNEL_COUNTS else "NCHW"
-
-
-def channels_first(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
-    """Return images of a layout as (images, channels, height, width)."""
-    if layout == "NHW":
-        return x[:, None]
-    return x.transpose(0, 3, 1, 2) if layout == "NHWC" else x
-
-
-def from_channels_first(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
-    """Return images, (images, channels, height, width), in a layout."""
-    if layout == "NHW":
-        return x[:, 0]
-    return x.transpose(0, 2, 3, 1) if layout == "NHWC" else x
 
 
 def _scale(images: NDArray[Any], wanted: InputFormat, path: Path) -> tuple[NDArray[np.float32], list[str], InputFormat]:

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from fwshapley._internal.files import written_whole
 from fwshapley.cli.console import console, new_table, print_notes, print_table
-from fwshapley.cli.labeled_table import Table
 from fwshapley.cli.pictures.class_folder import Pictures
 from fwshapley.cli.pictures.files import make_thumbnail
+from fwshapley.tables.labeled_table import Table
 from fwshapley.valuation.report import Suspects, find_suspects, summarize, write_valuation_report
 from fwshapley.valuation.result import Valuation
 
@@ -115,7 +115,7 @@ def _write_report(valued: ValuedPoints, path: Path) -> None:
     points = valued.points
     images = None
     if isinstance(points, Pictures):
-        files = points.folder.files
+        files = points.files
         images = lambda point: make_thumbnail(files[point])  # noqa: E731 - shorter than a function
     write_valuation_report(
         valued.valuation,

@@ -93,7 +93,7 @@ def test_pictures_in_the_wrong_folder_are_found(valued: tuple[str, Path]) -> Non
     assert len(set(numbers.number[:8].astype(int)) & set(WRONG)) >= 7
     assert (ranking.verdict == "another label")[:8].sum() >= 7
     assert not (ranking.label == ranking.suggested).any()
-    assert "120 pictures of 4 classes" in printed
+    assert "120 pictures in 4 classes" in printed
     assert "120 pictures of 8 x 8 pixels, gray" in printed
     assert "each of 3 networks predicts pictures that it was not trained on" in printed
     assert ranking.file[0] in printed
@@ -126,7 +126,7 @@ def test_the_report_shows_suspects_beside_their_neighbors(valued: tuple[str, Pat
             sign, _, theirs = html.unescape(neighbor).partition(" ")
             assert sign == ("=" if theirs == label else "≠")
         assert row.count("class=marked") == sum(each[0] == "≠" for each in neighbors)
-    for heading in ("Most suspicious pictures", "Values", "Classes", "What was done to the pictures"):
+    for heading in ("Most suspicious pictures", "Values", "Classes", "How the data were prepared"):
         assert heading in page
 
 
@@ -185,7 +185,7 @@ def test_a_reference_folder_is_what_pictures_are_valued_by(digits: Path, tmp_pat
     arguments = ["-r", reference, "-o", tmp_path / "out", "--no-report", "--top", "8", *QUICK]
     code, printed, _ = run("value", digits, *arguments)
     assert code == 0
-    assert "valued by the 40 of trusted" in printed
+    assert "helps to predict the 40 pictures of trusted" in printed
     files = pd.read_csv(tmp_path / "out" / "ranking.csv").file
     assert len(set(files.str[-7:-4].astype(int)[:10]) & set(WRONG)) >= 7
 

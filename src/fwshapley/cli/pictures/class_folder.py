@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -86,19 +86,15 @@ class ClassFolder:
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
+class Pictures(ClassFolder):
     """Labeled pictures with features.
 
     Attributes:
-        folder: of the pictures.
         x: features, a row per picture.
-        notes: what was done, in short sentences.
         how: how the features were computed, as JSON holds it.
     """
 
-    folder: ClassFolder
     x: NDArray[np.float32] | NDArray[np.float64]
-    notes: tuple[str, ...]
     how: Mapping[str, Any]
 
     noun: ClassVar[str] = "picture"
@@ -106,33 +102,26 @@ class Pictures:
     whole: ClassVar[str] = "pictures"
     about_keys: ClassVar[str] = "file: path below the folder"
 
-    def __len__(self) -> int:
-        return len(self.folder)
-
-    @property
-    def path(self) -> Path:
-        """Path of the folder."""
-        return self.folder.path
-
-    @property
-    def y(self) -> NDArray[np.int64]:
-        """Position of each label among the classes."""
-        return self.folder.y
-
-    @property
-    def classes(self) -> Classes:
-        """The different labels, in order."""
-        return self.folder.classes
+    @classmethod
+    def of(
+        cls,
+        folder: ClassFolder,
+        x: NDArray[np.float32] | NDArray[np.float64],
+        notes: Iterable[str],
+        how: Mapping[str, Any],
+    ) -> Pictures:
+        """Return the pictures of a folder with their features, and notes on how these were computed."""
+        return cls(folder.path, folder.files, folder.y, folder.classes, tuple(notes), x, how)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """File of each picture."""
-        return self.folder.names
+        return self.names
 
     @property
     def origin(self) -> dict[str, Any]:
         """Where the pictures and their features come from, as JSON holds it."""
-        return {"folder": self.path.name, "files": self.folder.digest(), "order": "by path", **self.how}
+        return {"folder": self.path.name, "files": self.digest(), "order": "by path", **self.how}
 
 
 def find_pictures(path: Path) -> ClassFolder:

@@ -9,7 +9,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from fwshapley._internal.wording import duration, listed, shortened
-from fwshapley.cli.labeled_table import Table, read_table
+from fwshapley.tables.labeled_table import Table, read_table
 
 Write = Callable[..., Path]
 
