@@ -99,8 +99,9 @@ class ProgressBar:
     def advance(self, steps: int, note: str = "") -> None:
         """Count steps as done and show a note beside them."""
         self._done += steps
-        if self._unit and self._elapsed > PATIENCE_SECONDS:  # earlier, start-up costs would be taken for the usual pace
-            announce(self._description, f"{self._total:,} {self._unit}", seconds=self._elapsed * self._total / self._done)
+        if self._unit and self._elapsed > PATIENCE_SECONDS:  # earlier, start-up would be taken for the pace
+            expected = self._elapsed * self._total / self._done
+            announce(self._description, f"{self._total:,} {self._unit}", seconds=expected)
             self._unit = ""
         self._progress.update(self._task, advance=steps, note=note)
         if self._elapsed > PATIENCE_SECONDS:
