@@ -792,7 +792,13 @@ each(
     words="assignment|segments|players",
 )
 each(fw.segments, "names", NAMES, lambda _, bad: fw.segments([[0, 1, 2]], bad))
-each(fw.players.Players, "assignment", ASSIGNMENTS, lambda _, bad: fw.players.Players(bad, ("a", "b")), words="assignment|players")
+each(
+    fw.players.Players,
+    "assignment",
+    ASSIGNMENTS,
+    lambda _, bad: fw.players.Players(bad, ("a", "b")),
+    words="assignment|players",
+)
 each(
     fw.players.Players,
     "names",
@@ -815,14 +821,19 @@ each(fw.Budget, "steps", EVERY_WHOLE, lambda _, bad: fw.Budget(steps=bad))
 each(fw.Budget.part, "share", EVERY_REAL | NONE, lambda _, bad: fw.Budget(seconds=10).part(bad))
 named(
     fw.training.TrainingOptions,
-    lambda _, **bad: fw.training.TrainingOptions(**{"batch_size": 2} | bad),
+    lambda _, **bad: fw.training.TrainingOptions(**{"budget": fw.Budget(steps=1), "batch_size": 2} | bad),
     {
+        "budget": BUDGETS | NONE,
         "batch_size": ABOVE_ZERO,
-        "looks": ABOVE_ZERO,
+        "n_validations": ABOVE_ZERO,
         "patience": ABOVE_ZERO,
         "learning_rate": POSITIVE,
         "weight_decay": REAL | {"negative": -1.0},
         "compiled": {"None": None, "text": "no"},
+        "resume": {"None": None},
+        "progress": {"None": None},
+        "seed": SEEDS | GENERATORS,
+        "checkpoint": {"a number": 3, "text": "file"},
     },
 )
 
@@ -832,7 +843,7 @@ each(
     fw.FeatureExplainer,
     "model",
     {"None": None, "a number": 3, "text": "model", "a class": TableModel, "an object": Odd(), "a list": []},
-    lambda _, bad: fw.FeatureExplainer(bad),
+    lambda w, bad: w.fit(rows(20, 4), fw.FeatureExplainer(bad, device="cpu")),
 )
 OUTPUT_NAMES: dict[str, object] = {"empty": []} | without(NAMES, "too few")
 REMOVALS: dict[str, object] = {
@@ -846,7 +857,7 @@ REMOVALS: dict[str, object] = {
 }
 named(
     fw.FeatureExplainer,
-    lambda _, **bad: fw.FeatureExplainer(seeded(TableModel), **{"device": "cpu"} | bad),
+    lambda w, **bad: w.fit(rows(20, 4), fw.FeatureExplainer(seeded(TableModel), **{"device": "cpu"} | bad)),
     {
         "players": {"a number": 4, "text": "columns", "a list": [0, 1], "a class": fw.players.Players},
         "surrogate": {"unknown": "nonsense", "a number": 3, "a function": nothing, "a class": TableModel},
@@ -862,10 +873,19 @@ named(
     },
 )
 each(fw.FeatureExplainer, "weights", WEIGHTS, lambda w, bad: w.fit(rows(20, 4), w.new(objective="kernel", weights=bad)))
-row(fw.FeatureExplainer, "weights go with another objective", "weights", lambda w: w.new(weights=fw.Shapley()))
-row(fw.FeatureExplainer, "kernel goes with another objective", "kernel", lambda w: w.new(kernel="paper"))
+row(
+    fw.FeatureExplainer,
+    "weights go with another objective",
+    "weights",
+    lambda w: w.fit(rows(20, 4), w.new(weights=fw.Shapley())),
+)
+row(
+    fw.FeatureExplainer,
+    "kernel goes with another objective",
+    "kernel",
+    lambda w: w.fit(rows(20, 4), w.new(kernel="paper")),
+)
 row(fw.FeatureExplainer.set_params, "an argument is unknown", "nonsense", lambda w: w.new().set_params(nonsense=1))
-row(fw.FeatureExplainer.set_params, "an argument is wrong", "seed", lambda w: w.new().set_params(seed=-1))
 
 INPUTS: dict[str, object] = (
     ARRAYS
@@ -1127,7 +1147,7 @@ row(explainer_type.save, "folder is a file", "text.txt", lambda w: w.table.save(
 
 def load(w: World, folder: object = None, **options: Any) -> object:  # noqa: ANN401 - any argument
     chosen = {"model": seeded(ImageModel), "device": "cpu"} | options
-    return fw.load(w.saved if folder is None else folder, **chosen)
+    return explainer_type.load(w.saved if folder is None else folder, **chosen)
 
 
 def damaged(w: World) -> Path:
@@ -1138,10 +1158,13 @@ def damaged(w: World) -> Path:
     return folder
 
 
-row(fw.load, "folder is missing", "missing", lambda w: load(w, w.folder / "missing"))
-row(fw.load, "folder is a file", "text.txt", lambda w: load(w, w.files["text"]))
-row(fw.load, "folder is damaged", "damaged", lambda w: load(w, damaged(w)))
-each(fw.load, "folder", PATHS, lambda _, bad: fw.load(bad))
+for of, read in ((explainer_type.load, load), (fw.load, lambda _, path: fw.load(path))):
+    read_any: Any = read
+    row(of, "folder is missing", "missing", lambda w, read=read_any: read(w, w.folder / "missing"))
+    row(of, "folder is a file", "text.txt", lambda w, read=read_any: read(w, w.files["text"]))
+    row(of, "folder is damaged", "damaged", lambda w, read=read_any: read(w, damaged(w)))
+each(fw.load, "path", PATHS, lambda _, bad: fw.load(bad))
+each(explainer_type.load, "path", PATHS, lambda _, bad: explainer_type.load(bad))
 LOADED: dict[str, object] = {
     "missing": None,
     "a number": 3,
@@ -1151,7 +1174,7 @@ LOADED: dict[str, object] = {
     "a function": nothing,
 }
 named(
-    fw.load,
+    explainer_type.load,
     load,
     {
         "model": LOADED,
@@ -1276,8 +1299,8 @@ def fill(_: World | None = None, **options: Any) -> Any:  # noqa: ANN401 - any a
 
 
 def tell(_: World | None = None, **options: Any) -> Any:  # noqa: ANN401 - any argument
-    chosen = {"x": rows(20, 4), "players": fw.columns(4), "outputs": 3} | options
-    return fw.explanation.TableSurrogate(chosen.pop("x"), chosen.pop("players"), chosen.pop("outputs"), **chosen)
+    chosen = {"x": rows(20, 4), "players": fw.columns(4), "n_outputs": 3} | options
+    return fw.explanation.TableSurrogate(chosen.pop("x"), chosen.pop("players"), chosen.pop("n_outputs"), **chosen)
 
 
 MODULES: dict[str, object] = {"None": None, "a number": 3, "a function": nothing}
@@ -1305,46 +1328,38 @@ named(
     {
         "x": TENSORS | {"one row": torch.ones(4)},
         "players": WHO | {"of images": fw.grid(4, 4, patch=2)},
-        "outputs": ABOVE_ZERO,
+        "n_outputs": ABOVE_ZERO,
     },
 )
+
+
+def game_of_surrogate() -> Any:  # noqa: ANN401 - untyped, as all that is called
+    return play.MaskedModel(tell(), "probability", 4, torch.device("cpu"))
 
 
 def teach(_: World, **options: Any) -> object:  # noqa: ANN401 - any argument
-    chosen: dict[str, Any] = {"surrogate": tell(), "model": seeded(TableModel), "x": rows(20, 4), "x_valid": rows(6, 4)}
-    chosen |= {"n_players": 4, "output": "probability", "budget": fw.Budget(steps=1), "seed": 0, "progress": False}
-    chosen |= options
-    return fw.explanation.train_surrogate(*[chosen.pop(name) for name in ("surrogate", "model", "x", "x_valid")], **chosen)
+    chosen: dict[str, Any] = {"masked_model": game_of_surrogate(), "model": seeded(TableModel), "x": rows(20, 4)}
+    chosen |= {"x_valid": rows(6, 4)}
+    chosen |= {"options": fw.training.TrainingOptions(fw.Budget(steps=1), batch_size=4, progress=False)} | options
+    return fw.explanation.train_surrogate(**chosen)
 
 
 def compare(_: World, **options: Any) -> object:  # noqa: ANN401 - any argument
-    chosen: dict[str, Any] = {"surrogate": tell(), "model": seeded(TableModel), "x": rows(20, 4), "n_players": 4}
-    chosen |= {"output": "probability", "seed": 0} | options
-    return fw.explanation.measure_fidelity(*[chosen.pop(name) for name in ("surrogate", "model", "x")], **chosen)
+    chosen: dict[str, Any] = {"masked_model": game_of_surrogate(), "model": seeded(TableModel), "x": rows(20, 4)}
+    return fw.explanation.measure_fidelity(**chosen | options)
 
 
 SHARED: dict[str, Mapping[str, object]] = {
-    "surrogate": MODULES,
+    "masked_model": MODULES,
     "model": MODULES | {"of another width": TableModel(7)},
     "x": TENSORS,
-    "n_players": ABOVE_ZERO | {"another": 7},
-    "output": CHOICE,
-    "seed": SEEDS | GENERATORS,
 }
-named(fw.explanation.measure_fidelity, compare, SHARED)
+named(fw.explanation.measure_fidelity, compare, SHARED | {"seed": SEEDS | GENERATORS})
 named(
     fw.explanation.train_surrogate,
     teach,
-    SHARED
-    | {
-        "x_valid": TENSORS,
-        "budget": {"None": None, "a number": 3},
-        "recipe": {"a number": 3, "text": "adam"},
-        "augment": AUGMENT,
-        "checkpoint": {"a number": 3},
-    },
+    SHARED | {"x_valid": TENSORS, "options": {"None": None, "a number": 3, "text": "adam"}, "augment": AUGMENT},
 )
-paths(fw.explanation.train_surrogate, lambda w, path: teach(w, checkpoint=path))
 
 # Other methods -------------------------------------------------------------------------------------------------------
 

@@ -486,9 +486,9 @@ def test_an_explainer_of_a_black_box_comes_back(
 def test_a_function_is_not_taken_for_a_module_nor_the_reverse(tmp_path: Path) -> None:
     fit(fw.FeatureExplainer(softmax), steps=1).save(tmp_path / "function")
     fit(fw.FeatureExplainer(seeded(TableModel)), steps=1).save(tmp_path / "module")
-    with pytest.raises(TypeError, match="model must be a function.* got a torch module"):
+    with pytest.raises(TypeError, match=r"model must be a function.* got a torch module"):
         fw.load(tmp_path / "function", model=seeded(TableModel))
-    with pytest.raises(TypeError, match="model must be a torch module.* got a function"):
+    with pytest.raises(TypeError, match=r"model must be a torch module.* got a function"):
         fw.load(tmp_path / "module", model=softmax)
 
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.explanation import fitted as fitted_module
 from fwshapley._internal.tensors import choose_device
+from fwshapley.explanation import fitted as fitted_module
 from fwshapley.networks.mlp import TableNetwork
 from fwshapley.objectives import Kernel, Multilinear
 from fwshapley.players import columns
@@ -285,7 +285,7 @@ def test_a_kernel_explains_one_weighting_and_its_values_are_efficient(kernel: fw
     assert torch.equal(kernel.explain(X_TEST, weights=[BETA]).values[0], found.values)
     with pytest.raises(ValueError, match=r"weights must be Beta\(4, 1\).* got Shapley"):
         kernel.explain(X_TEST, weights=fw.Shapley())
-    with pytest.raises(ValueError, match="up to a common shift.*total='efficient'"):
+    with pytest.raises(ValueError, match=r"up to a common shift.*total='efficient'"):
         kernel.explain(X_TEST, total="raw")
 
 
@@ -503,7 +503,7 @@ def test_wrong_arguments_of_fit_and_explain_are_named(classifier: fw.FeatureExpl
         fit(explainer, {"age": 1})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="x_valid must be a batch of at least one input"):
         fit(explainer, x_valid=torch.zeros(len(X)))
-    with pytest.raises(TypeError, match="players must be made by .* got list"):
+    with pytest.raises(TypeError, match=r"players must be made by .* got list"):
         fit(fw.FeatureExplainer(seeded(TableModel), ["age", "town"]))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="got 'shapley'"):
         classifier.explain(X_TEST, weights="shapley")  # type: ignore[arg-type]
@@ -564,7 +564,7 @@ def test_what_cannot_be_explained_is_refused_before_the_surrogate_is_trained(mon
 
     monkeypatch.setattr("fwshapley.explanation.fitting.train_surrogate", train)
     explainer = fw.FeatureExplainer(seeded(TableModel), network=lambda channels: nn.Linear(N, channels))
-    with pytest.raises(ValueError, match="network failed|network must return"):
+    with pytest.raises(ValueError, match=r"network failed|network must return"):
         fit(explainer)
     with pytest.raises(RuntimeError, match="not fitted"):
         _ = explainer.players_
@@ -832,7 +832,7 @@ def test_a_model_whose_outputs_are_not_finite_is_refused() -> None:
 
 def test_a_model_without_feature_maps_needs_another_network() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
-    with pytest.raises(ValueError, match="computes no feature maps"):
+    with pytest.raises(ValueError, match="feature maps"):
         fit(fw.FeatureExplainer(model, GRID, surrogate=None), images(40))
     found = fit(fw.FeatureExplainer(model, GRID, network="slim", surrogate=None), images(40))
     assert found.explain(images(2)).values.shape == (2, 4, 2)
@@ -953,7 +953,7 @@ def test_complex_numbers_are_refused(classifier: fw.FeatureExplainer) -> None:
         lambda: fit(fw.FeatureExplainer(nn.Sequential(Additive(), Imaginary()), output="raw")),
     ]
     for ask in questions:
-        with pytest.raises((TypeError, ValueError), match="complex|removal"):
+        with pytest.raises((TypeError, ValueError), match=r"complex|removal"):
             ask()
 
 

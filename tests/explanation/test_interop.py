@@ -282,7 +282,7 @@ def test_parameters_are_set_and_the_fit_forgotten() -> None:
     assert explainer.get_params()["seed"] == 5
     with pytest.raises(RuntimeError, match="not fitted"):
         explainer.explain(X[:2])
-    with pytest.raises(ValueError, match="Invalid parameter '(color|size)'.*'model', 'network'"):
+    with pytest.raises(ValueError, match=r"Invalid parameter '(color|size)'.*'model', 'network'"):
         explainer.set_params(size=3, color="red", seed=6)
     with pytest.raises(ValueError, match="seed must be at least 0"):
         fit(explainer.set_params(seed=-1))

@@ -211,7 +211,7 @@ def test_an_explainer_is_no_attribution(tmp_path: Path, table: fw.FeatureExplain
 
 def test_images_need_a_model_of_the_right_architecture(tmp_path: Path, image: fw.FeatureExplainer) -> None:
     image.save(tmp_path)
-    with pytest.raises(ValueError, match="tensors of a ImageModel .*model="):
+    with pytest.raises(ValueError, match=r"tensors of a ImageModel .*model="):
         fw.FeatureExplainer.load(tmp_path)
     for other in (seeded(ImageModel, 5), seeded(TableModel)):
         with pytest.raises(ValueError, match=r"model must have the architecture"):

@@ -74,7 +74,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     Example:
         >>> x = torch.randn(200, 3)
         >>> model = torch.nn.Linear(3, 2)
-        >>> explainer = FeatureExplainer(model, device="cpu").fit(x, budget=Budget(steps=20), progress=False)
+        >>> explainer = fw.FeatureExplainer(model, device="cpu").fit(x, budget=fw.Budget(steps=20), progress=False)
         >>> explainer.explain(x[:5], weights=fw.Beta(4, 1)).values.shape  # inputs, players, outputs
         torch.Size([5, 3, 2])
     """

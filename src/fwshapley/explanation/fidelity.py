@@ -23,7 +23,13 @@ POOR_AGREEMENT = 0.8
 
 
 class FidelityWarning(UserWarning):
-    """The surrogate predicts differently from the model, so explanations are not of the model."""
+    """The surrogate predicts differently from the model, so explanations are not of the model.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("error", fw.explanation.FidelityWarning)  # `fit` raises it
+        >>> warnings.simplefilter("default", fw.explanation.FidelityWarning)
+    """
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,10 @@ class Fidelity:
         prior_distance: largest difference between the prediction from no features and the model's mean prediction.
         explained: share of the variance of the model's outputs that the surrogate explains for complete inputs, for
             the worst output; None unless outputs are values.
+
+    Example:
+        >>> fw.explanation.Fidelity(divergence=(0.3, 0.2), agreement=0.75, prior_distance=0.1).is_poor
+        True
     """
 
     divergence: tuple[float, ...]
@@ -75,6 +85,13 @@ def measure_fidelity(
         model: that the surrogate should reproduce, as a torch module.
         x: inputs that the surrogate was not trained on.
         seed: of the coalitions.
+
+    Example:
+        >>> x, model = torch.randn(50, 3), torch.nn.Linear(3, 2)
+        >>> surrogate = fw.explanation.Surrogate(model, fw.columns(3), torch.zeros(1, 3))
+        >>> masked_model = fw.games.MaskedModel(surrogate, "probability", 3, torch.device("cpu"))
+        >>> fw.explanation.measure_fidelity(masked_model, model, x).agreement  # of the model with itself
+        1.0
     """
     check_kind("masked_model", masked_model, MaskedModel)
     check_kind("model", model, nn.Module)

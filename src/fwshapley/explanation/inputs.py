@@ -159,9 +159,9 @@ def freeze_model(
         outputs = call_function(function.call, decode_inputs(x, schema), len(x))
         meaning = find_output(outputs, output, probabilities=function.probabilities)
         frozen = BlackBox(function.call, KINDS[meaning], schema)
-        names = names or function.names
+        names = function.names if names is None else names
     count = check_model(frozen, x, meaning, names)
-    return frozen, meaning, names or tuple(f"output {number}" for number in range(count))
+    return frozen, meaning, tuple(f"output {number}" for number in range(count)) if names is None else names
 
 
 def check_model(

@@ -32,6 +32,11 @@ class Predictions:
         model: of the model; None if it is not available.
         surrogate: of the surrogate, which is what gets explained.
         kind: what is predicted.
+
+    Example:
+        >>> model, surrogate = torch.tensor([[0.9, 0.1], [0.2, 0.8]]), torch.tensor([[0.7, 0.3], [0.6, 0.4]])
+        >>> fw.explanation.Predictions(model, surrogate, "classes").differ.tolist()
+        [False, True]
     """
 
     model: Float[Tensor, "inputs outputs"] | None

@@ -113,6 +113,11 @@ class TableSurrogate(nn.Module):
         n_outputs: number of outputs.
         column_kinds: what the columns contain; by default numbers, none missing.
         targets: outputs that give the units of values.
+
+    Example:
+        >>> surrogate = fw.explanation.TableSurrogate(torch.randn(50, 3), fw.columns(3), n_outputs=2)
+        >>> surrogate(torch.ones(5, 3), torch.zeros(5, 3, dtype=torch.bool)).shape
+        torch.Size([5, 2])
     """
 
     def __init__(
@@ -231,7 +236,7 @@ def train_surrogate(
         >>> surrogate = fw.explanation.TableSurrogate(x, fw.columns(3), 2)
         >>> masked_model = fw.games.MaskedModel(surrogate, "probability", 3, torch.device("cpu"))
         >>> options = fw.training.TrainingOptions(fw.Budget(steps=5), batch_size=16, progress=False)
-        >>> train_surrogate(masked_model, model, x[8:], x[:8], options).steps
+        >>> fw.explanation.train_surrogate(masked_model, model, x[8:], x[:8], options).steps
         5
     """
     started = time.monotonic()
@@ -241,6 +246,8 @@ def train_surrogate(
     surrogate, output, device = masked_model.surrogate, masked_model.output, masked_model.device
     missing = isinstance(model, BlackBox)
     x, x_valid = check_examples("x", x, missing=missing), check_examples("x_valid", x_valid, missing=missing).to(device)
+    if x_valid.shape[1:] != x.shape[1:]:
+        raise ValueError(f"x_valid must have shape (rows, *{tuple(x.shape[1:])}) as x, got {tuple(x_valid.shape)}")
     run_model(model, x[:1].to(device))
     if augment is not None:
         check_callable("augment", augment)

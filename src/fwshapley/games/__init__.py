@@ -2,6 +2,7 @@
 
 from fwshapley.games.game import AnyGame, CheckedGame, FunctionGame, Game, as_game
 from fwshapley.games.knn import NeighborGame
+from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.retraining import RetrainingGame
 from fwshapley.games.synthetic import Additive, Airport, Glove, KnownGame, Pairwise, Random, Unanimity, Voting
 
@@ -14,6 +15,7 @@ __all__ = [
     "Game",
     "Glove",
     "KnownGame",
+    "MaskedModel",
     "NeighborGame",
     "Pairwise",
     "Random",

@@ -11,7 +11,12 @@ from fwshapley._internal.checks import check_flag, check_kind, check_real, check
 
 
 class FewStepsWarning(UserWarning):
-    """The time of a training run was over after so few steps that the network has learned little."""
+    """The time of a training run was over after so few steps that the network has learned little.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", fw.training.FewStepsWarning)
+    """
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Budget:
         steps: steps of the optimizer.
 
     Example:
-        >>> Budget(seconds=120).spent(step=1000, seconds=30)
+        >>> fw.Budget(seconds=120).spent(step=1000, seconds=30)
         0.25
     """
 
@@ -81,6 +86,10 @@ class TrainingOptions:
         progress: show a progress bar.
         started: when the seconds of the budget began, by `time.monotonic`; None is when training starts. At least half
             of the seconds are left to training.
+
+    Example:
+        >>> fw.training.TrainingOptions(fw.Budget(steps=100), batch_size=32).learning_rate
+        0.001
     """
 
     budget: Budget
@@ -121,6 +130,12 @@ class History:
         loss: (step, loss of its batch), for some steps.
         validation: (step, validation loss), for every validation.
         stopped: why training ended; "" while it continues.
+
+    Example:
+        >>> x = torch.randn(100, 3)
+        >>> explainer = fw.FeatureExplainer(torch.nn.Linear(3, 2), surrogate=None, device="cpu")
+        >>> explainer.fit(x, budget=fw.Budget(steps=5), progress=False).histories_["explainer"].stopped
+        'budget'
     """
 
     steps: int = 0

@@ -80,7 +80,7 @@ def train(
     Example:
         >>> x = torch.linspace(-1, 1, 64)[:, None]
         >>> loss = lambda module, batch: (module(x[batch.rows]) - 2 * x[batch.rows]).square().mean()
-        >>> options = TrainingOptions(Budget(steps=20), batch_size=16, progress=False)
+        >>> options = fw.training.TrainingOptions(fw.Budget(steps=20), batch_size=16, progress=False)
         >>> train(torch.nn.Linear(1, 1), loss, options, n_rows=64, device=torch.device("cpu")).steps
         20
     """
