@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # pyDVL's environment, in which knn_valuation_speed.py measures, does not have the package
     from fwshapley.datasets import LabeledImages
-    from fwshapley.datasets.formats import Split
     from fwshapley.datasets.catalog import Name
+    from fwshapley.datasets.formats import Split
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "benchmarks" / "results"

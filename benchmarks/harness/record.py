@@ -43,7 +43,7 @@ def record(
 
     Args:
         name: name of the experiment, without ".json".
-        results: anything that JSON can represent, or with a `tolist` (tensors, arrays); NaN and infinity raise an error.
+        results: JSON types, or anything with a `tolist` (tensors, arrays); NaN and infinity raise an error.
         out: folder; it is made if it does not exist.
         seeds: all seeds that were used.
         started: `time.perf_counter()` at the start of the run.

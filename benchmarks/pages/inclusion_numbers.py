@@ -64,7 +64,7 @@ def gains(sittings: Iterable[Sitting], method: str, judge: str) -> list[float]:
 
 
 def room(sitting: Sitting, judge: str) -> float:
-    """Relative gain over FastSHAP of a perfect explanation, with which every image keeps its class from the first patch on."""
+    """Relative gain over FastSHAP of a perfect explanation: images keep their class from the first patch on."""
     fastshap, name = sitting["methods"][FASTSHAP]["Shapley"], f"inclusion, {judge}"
     hidden, *between, complete = fastshap["curves"][name]
     most = ((hidden + complete) / 2 + len(between)) / (len(between) + 1)
