@@ -54,8 +54,7 @@ def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
     """Plot join law, least-squares kernel and size law of one semivalue or a list of them, for n players.
 
     Example:
-        >>> import fwshapley as fw
-        >>> len(plot_weights([fw.Shapley(), fw.Beta(4, 1)], n=8).axes)
+        >>> len(fw.plots.plot_weights([fw.Shapley(), fw.Beta(4, 1)], n=8).axes)
         3
     """
     figure = new_figure(width=11, height=3.4)

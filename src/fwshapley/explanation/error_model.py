@@ -78,7 +78,6 @@ class ErrorModel:
         n_calls: surrogate calls of each of the two estimates per input.
 
     Example:
-        >>> import fwshapley as fw, torch
         >>> x = torch.randn(96, 5)
         >>> explainer = fw.FeatureExplainer(lambda rows: rows[:, 0] * rows[:, 1])
         >>> explainer = explainer.fit(x[:64], budget=fw.Budget(steps=20), progress=False)

@@ -42,10 +42,9 @@ def inclusion_curve(
         steps: number of points after the first.
 
     Example:
-        >>> import torch
         >>> evaluator = lambda x, shown: torch.stack([shown[:, 0].float(), torch.full((len(x),), 0.5)], 1)
         >>> x, values, labels = torch.zeros(1, 2), torch.tensor([[3.0, 1.0]]), torch.tensor([0])
-        >>> inclusion_curve(evaluator, x, values, labels, steps=2).tolist()
+        >>> fw.explanation.metrics.inclusion_curve(evaluator, x, values, labels, steps=2).tolist()
         [0.0, 1.0, 1.0]
     """
     return inclusion_curves(evaluator, x, values, labels, steps=steps).mean(0)
@@ -103,8 +102,7 @@ def area(curve: Float[Tensor, " points"], share: float = 1.0) -> float:
     """Mean height of the first share of a curve, by the trapezoid rule.
 
     Example:
-        >>> import torch
-        >>> area(torch.tensor([0.0, 1.0, 1.0]))
+        >>> fw.explanation.metrics.area(torch.tensor([0.0, 1.0, 1.0]))
         0.75
     """
     curve, share = check_finite("curve", curve, axes=1), check_real("share", share)
@@ -128,7 +126,7 @@ def skill(area_of_interest: float, *, random: float, best: float) -> float:
     """Place of an area between that of random orders (0) and that of the best orders (1).
 
     Example:
-        >>> skill(0.75, random=0.5, best=1.0)
+        >>> fw.explanation.metrics.skill(0.75, random=0.5, best=1.0)
         0.5
     """
     low, high = check_real("random", random), check_real("best", best)
@@ -158,8 +156,8 @@ def measure_agreement(estimate: Float[Tensor, "batch players"], reference: Float
     """Compare the values of one output with reference values, input by input.
 
     Example:
-        >>> import torch
-        >>> round(measure_agreement(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[2.0, 4.0, 6.0]])).pearson, 6)
+        >>> x = torch.tensor([[1.0, 2.0, 3.0]])
+        >>> round(fw.explanation.metrics.measure_agreement(x, 2 * x).pearson, 6)
         1.0
     """
     estimate, reference = check_finite("estimate", estimate, axes=2), check_finite("reference", reference, axes=2)

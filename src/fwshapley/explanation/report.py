@@ -143,7 +143,7 @@ def write_report(
         progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
 
     Example:
-        >>> import fwshapley as fw, tempfile, torch
+        >>> import tempfile
         >>> x = torch.randn(96, 4)
         >>> explainer = fw.FeatureExplainer(torch.nn.Linear(4, 2)).fit(x, budget=fw.Budget(steps=20), progress=False)
         >>> with tempfile.TemporaryDirectory() as folder:

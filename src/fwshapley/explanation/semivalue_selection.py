@@ -106,7 +106,6 @@ def choose_weights(
         progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
 
     Example:
-        >>> import fwshapley as fw, torch
         >>> x = torch.randn(64, 5)
         >>> explainer = fw.FeatureExplainer(torch.nn.Linear(5, 3)).fit(x, budget=fw.Budget(steps=20), progress=False)
         >>> chosen = fw.choose_weights(explainer, x[:20], steps=5, progress=False)

@@ -24,6 +24,10 @@ class Game(Protocol):
     """A callable on (coalitions, players) masks with a number of players.
 
     It may also have a `device`, on which coalitions are then made; the default is the CPU.
+
+    Example:
+        >>> isinstance(fw.games.Glove(left=2, right=3), fw.games.Game)
+        True
     """
 
     @property
@@ -41,7 +45,7 @@ class FunctionGame:
     """A plain function as a game.
 
     Example:
-        >>> FunctionGame(lambda coalitions: coalitions.sum(1) ** 2, n_players=3)(torch.ones(1, 3, dtype=bool))
+        >>> fw.games.FunctionGame(lambda coalitions: coalitions.sum(1) ** 2, n_players=3)(torch.ones(1, 3, dtype=bool))
         tensor([9])
     """
 
@@ -62,7 +66,16 @@ AnyGame = Game | Callable[[Tensor], Array]
 
 
 def as_game(game: AnyGame, n_players: int | None = None) -> Game:
-    """Return the game if it has a number of players; otherwise wrap the function with n_players."""
+    """Return the game if it has a number of players; otherwise wrap the function with n_players.
+
+    Example:
+        >>> fw.games.as_game(lambda coalitions: coalitions.sum(1), n_players=3).n_players
+        3
+
+    Example:
+        >>> as_game(lambda coalitions: coalitions.sum(1), n_players=3).n_players
+        3
+    """
     if not callable(game):
         raise TypeError(f"game must be a callable on (coalitions, players) masks, got {type(game).__name__}")
     if isinstance(game, Game):
@@ -84,6 +97,16 @@ class CheckedGame:
 
     Attributes:
         calls: coalitions evaluated so far.
+
+    Example:
+        >>> game = fw.games.CheckedGame(fw.games.Glove(left=1, right=1))
+        >>> game(torch.ones(1, 2, dtype=torch.bool)).tolist(), game.calls
+        ([[1.0]], 1)
+
+    Example:
+        >>> game = CheckedGame(lambda coalitions: coalitions.sum(1), n_players=3)
+        >>> game(torch.ones(2, 3, dtype=torch.bool)).shape, game.calls
+        (torch.Size([2, 1]), 2)
     """
 
     def __init__(self, game: AnyGame, n_players: int | None = None, *, batch_size: int = 2**14) -> None:

@@ -43,6 +43,19 @@ class MaskedModel:
         device: device of the surrogate.
         mixed_precision: compute in bf16 on a GPU. That is accurate enough for training only: its rounding error is as
             large as the contribution of one player to a large coalition.
+
+    Example:
+        >>> explainer = fw.FeatureExplainer(torch.nn.Linear(4, 2))
+        >>> explainer = explainer.fit(torch.randn(64, 4), budget=fw.Budget(steps=5), progress=False)
+        >>> explainer.masked_model_.full_values(torch.randn(3, 4)).shape
+        torch.Size([3, 2])
+
+    Example:
+        >>> def surrogate(x, coalitions):
+        ...     return (x * coalitions).sum(1, keepdim=True)
+        >>> game = MaskedModel(surrogate, "raw", 2, torch.device("cpu"))
+        >>> game(torch.tensor([[1.0, 2.0]]), torch.tensor([[[True, False], [True, True]]])).squeeze().tolist()
+        [1.0, 3.0]
     """
 
     surrogate: nn.Module

@@ -23,7 +23,12 @@ MAX_TABLE_PLAYERS = 24
 
 
 class KnownGame(Game, Protocol):
-    """A game with a closed form of its semivalues."""
+    """A game with a closed form of its semivalues.
+
+    Example:
+        >>> isinstance(fw.games.Glove(2, 3), fw.games.Game)
+        True
+    """
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Exact values of the players."""
@@ -32,7 +37,16 @@ class KnownGame(Game, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Additive:
-    """v(S) = sum of its members' contributions. Every semivalue of a player is its contribution."""
+    """v(S) = sum of its members' contributions. Every semivalue of a player is its contribution.
+
+    Example:
+        >>> fw.games.Additive([1.0, 2.0]).values(fw.Shapley()).tolist()
+        [1.0, 2.0]
+
+    Example:
+        >>> Additive([1.0, 2.0]).values(Shapley()).tolist()
+        [1.0, 2.0]
+    """
 
     contributions: Array
 
@@ -59,6 +73,14 @@ class Unanimity:
     """v(S) = 1 if S contains the whole carrier, else 0.
 
     The value of a member of the carrier is the probability that the coalition it joins contains all other members.
+
+    Example:
+        >>> fw.games.Unanimity(3, carrier=(0, 1)).values(fw.Shapley()).tolist()
+        [0.5, 0.5, 0.0]
+
+    Example:
+        >>> Unanimity(3, carrier=(0, 2)).values(Shapley()).tolist()
+        [0.5, 0.0, 0.5]
     """
 
     n_players: int
@@ -92,6 +114,14 @@ class Airport:
     """v(S) = cost of the longest runway that a member of S needs.
 
     A stretch of runway adds its cost to a coalition in which nobody needed it before.
+
+    Example:
+        >>> fw.games.Airport([1.0, 3.0]).values(fw.Shapley()).tolist()
+        [0.5, 2.5]
+
+    Example:
+        >>> Airport([2.0, 4.0]).values(Shapley()).tolist()  # the first stretch is shared
+        [1.0, 3.0]
     """
 
     costs: Array
@@ -127,7 +157,16 @@ class Airport:
 
 @dataclass(frozen=True)
 class Voting:
-    """v(S) = 1 if the members' votes reach the quota, else 0."""
+    """v(S) = 1 if the members' votes reach the quota, else 0.
+
+    Example:
+        >>> fw.games.Voting((2, 1, 1), quota=3).values(fw.Banzhaf()).tolist()
+        [0.75, 0.25, 0.25]
+
+    Example:
+        >>> Voting((2, 1, 1), quota=3).values(Shapley()).round(decimals=3).tolist()
+        [0.667, 0.167, 0.167]
+    """
 
     votes: tuple[int, ...]
     quota: int
@@ -166,7 +205,16 @@ class Voting:
 
 @dataclass(frozen=True)
 class Glove:
-    """v(S) = number of pairs among its left and right gloves; players 0..left-1 own a left one each."""
+    """v(S) = number of pairs among its left and right gloves; players 0..left-1 own a left one each.
+
+    Example:
+        >>> fw.games.Glove(left=1, right=1).values(fw.Shapley()).tolist()
+        [0.5, 0.5]
+
+    Example:
+        >>> Glove(left=1, right=2).values(Shapley()).round(decimals=3).tolist()  # the left glove is scarce
+        [0.667, 0.167, 0.167]
+    """
 
     left: int
     right: int
@@ -206,6 +254,14 @@ class Pairwise:
     """v(S) = sum of its members' main effects and of the interactions between them.
 
     The value of a player is its main effect, plus each interaction times the probability that the other joined before.
+
+    Example:
+        >>> fw.games.Pairwise([1.0, 2.0], [[0.0, 4.0], [0.0, 0.0]]).values(fw.Shapley()).tolist()
+        [3.0, 4.0]
+
+    Example:
+        >>> Pairwise([1.0, 2.0], [[0.0, 4.0], [0.0, 0.0]]).values(Shapley()).tolist()  # an interaction is shared
+        [3.0, 4.0]
     """
 
     main: Array
@@ -242,7 +298,16 @@ class Pairwise:
 
 @dataclass(frozen=True)
 class Random:
-    """A table of 2**n independent standard normal values: the hardest game to estimate."""
+    """A table of 2**n independent standard normal values: the hardest game to estimate.
+
+    Example:
+        >>> fw.exact_values(fw.games.Random(4, outputs=2), fw.Shapley()).shape
+        torch.Size([4, 2])
+
+    Example:
+        >>> Random(4, seed=0)(torch.ones(1, 4, dtype=torch.bool)).shape
+        torch.Size([1])
+    """
 
     n_players: int
     outputs: int | None = None

@@ -44,6 +44,10 @@ class BaselineMethod:
             the explainer has "learned".
         needs: libraries; the model (which a loaded explainer may not have); gradients of the model; images; outputs
             that are classes; examples.
+
+    Example:
+        >>> fw.explanation.baselines.BASELINES["kernel_shap"].options
+        {'n_calls': None, 'seed': 0}
     """
 
     compute: Callable[..., Tensor]
@@ -88,7 +92,6 @@ def baseline(name: str, explainer: FeatureExplainer, **options: Any) -> Baseline
             `examples` for class_mean.
 
     Example:
-        >>> import fwshapley as fw, torch
         >>> x = torch.randn(64, 5)
         >>> explainer = fw.FeatureExplainer(lambda rows: rows[:, 0] * rows[:, 1])
         >>> explainer = explainer.fit(x, budget=fw.Budget(steps=20), progress=False)
@@ -106,6 +109,12 @@ class Baseline:
         name: one of `BASELINES`.
         explainer: a fitted explainer.
         options: of the method.
+
+    Example:
+        >>> explainer = fw.FeatureExplainer(torch.nn.Linear(4, 2))
+        >>> explainer = explainer.fit(torch.randn(64, 4), budget=fw.Budget(steps=5), progress=False)
+        >>> fw.explanation.baselines.baseline("random", explainer, seed=1)
+        baseline('random', seed=1)
     """
 
     def __init__(self, name: str, explainer: FeatureExplainer, options: Mapping[str, Any]) -> None:

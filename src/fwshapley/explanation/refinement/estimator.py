@@ -83,7 +83,6 @@ def refine(
         values with standard errors, in `stderr`.
 
     Example:
-        >>> import fwshapley as fw, torch
         >>> x = torch.randn(64, 8)
         >>> explainer = fw.FeatureExplainer(lambda rows: rows[:, 0] * rows[:, 1])
         >>> explainer = explainer.fit(x, budget=fw.Budget(steps=20), progress=False)
