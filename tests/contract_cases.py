@@ -578,6 +578,26 @@ SAID = "weights|semivalue|3|leave-one-out"
 each(fw.Valuation.of, "weights", ASKED, lambda w, bad: w.valuation.of(bad), words=SAID)
 each(fw.Valuation.suspects, "k", ABOVE_ZERO, lambda w, bad: w.valuation.of(fw.Shapley()).suspects(bad))
 row(fw.Valuation.suspects, "there are several weightings", "weightings", lambda w: w.valuation.suspects())
+paths(
+    value.write_valuation_report,
+    lambda w, path: value.write_valuation_report(w.valuation.of(fw.Shapley()), path),
+)
+for wrong in ({"names": [1]}, {"x": rows(3, 2)}, {"images": rows(3, 2)}, {"n_shown": 0}):
+    row(
+        value.write_valuation_report,
+        f"{next(iter(wrong))} is wrong",
+        next(iter(wrong)),
+        lambda w, wrong=wrong: value.write_valuation_report(
+            w.valuation.of(fw.Shapley()), w.folder / "report.html", **wrong
+        ),
+    )
+for wrong in ({"x": rows(3, 2)}, {"y": [0]}, {"points": [99]}, {"points": "text"}, {"k": 99}, {"metric": "odd"}):
+    row(
+        value.suggest_labels,
+        f"{next(iter(wrong))} is {next(iter(wrong.values()))!r:.4}",
+        "x|y" if "x" in wrong else next(iter(wrong)),
+        lambda w, wrong=wrong: value.suggest_labels(**{"x": w.points, "y": w.labels, "points": [0], "k": 2} | wrong),
+    )
 paths(fw.Valuation.write_report, lambda w, path: w.valuation.of(fw.Shapley()).write_report(path))
 each(fw.Valuation.save, "path", PATHS, lambda w, bad: w.valuation.save(bad))
 paths(fw.Valuation.save, lambda w, path: w.valuation.save(path))

@@ -32,6 +32,7 @@ UNCHECKED = {
     # Results, which the package makes and users read.
     *("Attribution", "ChosenWeights", "ErrorModel", "Estimate", "metrics.Agreement", "datasets.LabeledImages"),
     *("valuation.CrossFit", "valuation.Curve", "valuation.Detection", "valuation.Flipped", "valuation.Valuation"),
+    "valuation.Suggestions",
     *("valuation.ValuationFidelity", "valuation.ValuationFidelity.between"),
     # They take no arguments, or any that Python itself refuses.
     # Asked at every step of training, by what has checked its own.

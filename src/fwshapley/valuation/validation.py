@@ -65,15 +65,13 @@ def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.
     expected = f"{name} must be numbers, with a row per point"
     try:
         table = np.ascontiguousarray(_to_numpy(name, x))
-        check_real_numbers(name, table)
-        if table.dtype not in (np.float32, np.float64):
+        if table.dtype.kind not in "cmM" and table.dtype not in (np.float32, np.float64):
             table = table.astype(np.float64)
-    except NotRealError:
-        raise
     except TypeError as error:
         raise TypeError(f"{expected}: {error}") from error
     except ValueError as error:
         raise ValueError(f"{expected}: {error}") from error
+    check_real_numbers(name, table)
     if table.ndim > 1 and len(table) and not table.size:
         raise ValueError(f"{expected}, got 0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")
     if table.ndim < 2 or not table.size:  # noqa: PLR2004 - rows and columns
@@ -91,20 +89,16 @@ def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.
     return table
 
 
-class NotRealError(ValueError):
-    """Numbers are of a kind that would silently become others if they were converted to real numbers."""
-
-
 def check_real_numbers(name: str, array: NDArray[Any] | Tensor) -> None:
     """Raise an error for complex numbers, dates and times."""
     kind = ("c" if array.is_complex() else "f") if isinstance(array, Tensor) else array.dtype.kind
     if kind == "c":
-        raise NotRealError(
+        raise ValueError(
             f"{name} must be real numbers, got complex ones. Complex data not supported; pass real and imaginary parts "
             "as separate columns"
         )
     if kind in "mM":
-        raise NotRealError(f"{name} must be numbers, got {array.dtype}; convert dates and times to numbers first")
+        raise ValueError(f"{name} must be numbers, got {array.dtype}; convert dates and times to numbers first")
 
 
 def check_labels(

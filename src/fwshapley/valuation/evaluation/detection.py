@@ -38,7 +38,8 @@ def measure_detection(values: Array, wrong: Array) -> Detection:
         wrong: True where a label is wrong, (n,): some must be, and some not.
 
     Example:
-        >>> measure_detection(valuation.values, wrong).found_at_10
+        >>> measure_detection([-0.2, 0.1, 0.3, 0.2], [True, False, False, False]).auroc
+        1.0
     """
     numbers = check_values(values)
     mask = _check_wrong(wrong, len(numbers))
@@ -52,6 +53,10 @@ def detection_curve(values: Array, wrong: Array) -> Float64[Tensor, " points"]:
     """Share of the wrong labels found after inspecting the first 0..n points, from the lowest value on.
 
     Points of equal value are inspected in the order they come in.
+
+    Example:
+        >>> detection_curve([-0.2, 0.1, 0.3, -0.1], [True, False, True, False]).tolist()
+        [0.0, 0.5, 0.5, 0.5, 1.0]
     """
     numbers = check_values(values)
     mask = _check_wrong(wrong, len(numbers))

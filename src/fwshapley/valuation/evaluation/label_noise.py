@@ -55,8 +55,9 @@ def flip_labels(
         The labels, some wrong, and which of them are.
 
     Example:
-        >>> noisy, wrong = flip_labels(y, share=0.2, seed=1)
-        >>> measure_detection(value_neighbors(x, noisy).values, wrong).auroc
+        >>> noisy, wrong = flip_labels([0, 1, 2, 0, 1, 2, 0, 1, 2, 0], share=0.2, seed=1)
+        >>> int(wrong.sum())
+        2
     """
     share = check_real("share", share)
     if not 0 <= share <= 1:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from fwshapley._internal.checks import Array, check_jobs, check_real, check_whole
+from fwshapley._internal.checks import Array, check_choice, check_jobs, check_real, check_whole
+from fwshapley._internal.tensors import check_classes
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.semivalues import Semivalue
 from fwshapley.valuation.base import Valuator
@@ -240,8 +241,9 @@ def suggest_labels(
     labels = torch.from_numpy(check_labels("y", y, len(table))[0])
     if check_whole("k", k) >= len(table):
         raise ValueError(f"k must be at most {len(table) - 1}, the number of other points, got {k}")
+    check_choice("metric", metric, get_args(Metric))
     factor = torch.from_numpy(place(table, None, metric).factor)
-    rows = torch.as_tensor(points, dtype=torch.int64)
+    rows = check_classes("points", points, len(table)) if len(points) else torch.empty(0, dtype=torch.int64)
     neighbors = torch.empty(len(rows), k, dtype=torch.int64)
     suggested, votes = torch.empty_like(rows), torch.empty_like(rows)
     for row, point in enumerate(rows.tolist()):  # one at a time: a row of distances is large
