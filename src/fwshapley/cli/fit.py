@@ -69,9 +69,7 @@ MODEL_HELP = (
     "the attribute is called and returns one. Or a .pt2 file of torch.export. Each of them can run code, so use only "
     "models that you trust."
 )
-DATA_HELP = (
-    "Inputs like those to explain: a .csv file (also .csv.gz), an .npz file, or a folder of pictures. No labels."
-)
+DATA_HELP = "Inputs without labels, like those to explain: a .csv (also .csv.gz) or .npz file, or a folder of pictures."
 VALID_HELP = "Inputs for validation; otherwise a tenth of DATA is held out."
 PATCH_HELP = "Players are patches of N x N pixels; by default at most 16 along a side."
 SEGMENTS_HELP = "Players are segments of images: a .npy file of numbers 0, 1, 2, ..., (height, width)."
