@@ -71,10 +71,6 @@ def as_game(game: AnyGame, n_players: int | None = None) -> Game:
     Example:
         >>> fw.games.as_game(lambda coalitions: coalitions.sum(1), n_players=3).n_players
         3
-
-    Example:
-        >>> as_game(lambda coalitions: coalitions.sum(1), n_players=3).n_players
-        3
     """
     if not callable(game):
         raise TypeError(f"game must be a callable on (coalitions, players) masks, got {type(game).__name__}")
@@ -102,11 +98,6 @@ class CheckedGame:
         >>> game = fw.games.CheckedGame(fw.games.Glove(left=1, right=1))
         >>> game(torch.ones(1, 2, dtype=torch.bool)).tolist(), game.calls
         ([[1.0]], 1)
-
-    Example:
-        >>> game = CheckedGame(lambda coalitions: coalitions.sum(1), n_players=3)
-        >>> game(torch.ones(2, 3, dtype=torch.bool)).shape, game.calls
-        (torch.Size([2, 1]), 2)
     """
 
     def __init__(self, game: AnyGame, n_players: int | None = None, *, batch_size: int = 2**14) -> None:

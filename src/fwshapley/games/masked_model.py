@@ -49,13 +49,6 @@ class MaskedModel:
         >>> explainer = explainer.fit(torch.randn(64, 4), budget=fw.Budget(steps=5), progress=False)
         >>> explainer.masked_model_.full_values(torch.randn(3, 4)).shape
         torch.Size([3, 2])
-
-    Example:
-        >>> def surrogate(x, coalitions):
-        ...     return (x * coalitions).sum(1, keepdim=True)
-        >>> game = MaskedModel(surrogate, "raw", 2, torch.device("cpu"))
-        >>> game(torch.tensor([[1.0, 2.0]]), torch.tensor([[[True, False], [True, True]]])).squeeze().tolist()
-        [1.0, 3.0]
     """
 
     surrogate: nn.Module

@@ -42,10 +42,6 @@ class Additive:
     Example:
         >>> fw.games.Additive([1.0, 2.0]).values(fw.Shapley()).tolist()
         [1.0, 2.0]
-
-    Example:
-        >>> Additive([1.0, 2.0]).values(Shapley()).tolist()
-        [1.0, 2.0]
     """
 
     contributions: Array
@@ -77,10 +73,6 @@ class Unanimity:
     Example:
         >>> fw.games.Unanimity(3, carrier=(0, 1)).values(fw.Shapley()).tolist()
         [0.5, 0.5, 0.0]
-
-    Example:
-        >>> Unanimity(3, carrier=(0, 2)).values(Shapley()).tolist()
-        [0.5, 0.0, 0.5]
     """
 
     n_players: int
@@ -118,10 +110,6 @@ class Airport:
     Example:
         >>> fw.games.Airport([1.0, 3.0]).values(fw.Shapley()).tolist()
         [0.5, 2.5]
-
-    Example:
-        >>> Airport([2.0, 4.0]).values(Shapley()).tolist()  # the first stretch is shared
-        [1.0, 3.0]
     """
 
     costs: Array
@@ -162,10 +150,6 @@ class Voting:
     Example:
         >>> fw.games.Voting((2, 1, 1), quota=3).values(fw.Banzhaf()).tolist()
         [0.75, 0.25, 0.25]
-
-    Example:
-        >>> Voting((2, 1, 1), quota=3).values(Shapley()).round(decimals=3).tolist()
-        [0.667, 0.167, 0.167]
     """
 
     votes: tuple[int, ...]
@@ -210,10 +194,6 @@ class Glove:
     Example:
         >>> fw.games.Glove(left=1, right=1).values(fw.Shapley()).tolist()
         [0.5, 0.5]
-
-    Example:
-        >>> Glove(left=1, right=2).values(Shapley()).round(decimals=3).tolist()  # the left glove is scarce
-        [0.667, 0.167, 0.167]
     """
 
     left: int
@@ -258,10 +238,6 @@ class Pairwise:
     Example:
         >>> fw.games.Pairwise([1.0, 2.0], [[0.0, 4.0], [0.0, 0.0]]).values(fw.Shapley()).tolist()
         [3.0, 4.0]
-
-    Example:
-        >>> Pairwise([1.0, 2.0], [[0.0, 4.0], [0.0, 0.0]]).values(Shapley()).tolist()  # an interaction is shared
-        [3.0, 4.0]
     """
 
     main: Array
@@ -303,10 +279,6 @@ class Random:
     Example:
         >>> fw.exact_values(fw.games.Random(4, outputs=2), fw.Shapley()).shape
         torch.Size([4, 2])
-
-    Example:
-        >>> Random(4, seed=0)(torch.ones(1, 4, dtype=torch.bool)).shape
-        torch.Size([1])
     """
 
     n_players: int

@@ -49,10 +49,10 @@ class Valuation(Result):
 
     Example:
         >>> import fwshapley as fw
-        >>> x, y = np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 0]  # the last label is wrong
-        >>> valuation = fw.value_neighbors(x, y, k=3)
+        >>> x = [[0.0], [1.0], [2.0], [3.0], [10.0], [11.0], [12.0], [13.0]]
+        >>> valuation = fw.value_neighbors(x, [0, 0, 1, 0, 1, 1, 1, 1], k=1)  # the third label is wrong
         >>> valuation.suspects(1)
-        tensor([7])
+        tensor([2])
         >>> valuation.to_dataframe().columns.tolist()
         ['label', 'value', 'stderr', 'rank']
     """

@@ -1,4 +1,4 @@
-"""Labels made wrong on purpose, to see whether values find them."""
+"""Labels that are changed on purpose, to test whether values detect them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fwshapley._internal.checks import Array, check_choice, check_real, check_se
 from fwshapley.valuation.validation import check_labels
 
 ROUNDING = 1e-6
-"""How far from 1 the probabilities of a class may add up to."""
+"""Largest deviation from 1 of the sum of the probabilities of a class."""
 
 
 class Flipped(NamedTuple):
-    """Labels of which some are wrong: tensors if the labels given were one, else numpy arrays.
+    """Labels of which some are wrong: tensors if the original labels are a tensor, else numpy arrays.
 
     Attributes:
-        labels: of the kind given.
-        flipped: True where a label is wrong.
+        labels: the new labels, of the same type as the original ones.
+        flipped: True where a label was changed.
     """
 
-    labels: Any  # not a union, which callers would have to take apart
+    labels: Any  # a union would force callers to distinguish its cases
     flipped: Any
 
 
@@ -63,17 +63,17 @@ def flip_labels(
     if not 0 <= share <= 1:
         raise ValueError(f"share must be between 0 and 1, got {share:g}")
     if not hasattr(y, "__len__") or not getattr(y, "ndim", 1) or not len(y):
-        raise ValueError("y must be a list or an array of labels, with one label or more")
+        raise ValueError("y must be a list or an array with at least one label")
     codes, classes = check_labels("y", y, len(y))
     confusion = _confusion(how, classes)
-    # A bare None would be a seed to numpy as well: another one in every run.
+    # numpy would accept None as a seed, and draw a different one in every run.
     generator = np.random.default_rng(seed if isinstance(seed, np.random.Generator) else check_seed(seed))
     chosen = generator.choice(len(codes), size=round(share * len(codes)), replace=False)
     noisy = codes.copy()
     for true in np.unique(codes[chosen]):
-        those = chosen[codes[chosen] == true]
-        noisy[those] = generator.choice(len(classes), size=len(those), p=confusion[true])
-    # Each label is taken from a point that has it, which keeps the kind of whatever came in.
+        points = chosen[codes[chosen] == true]
+        noisy[points] = generator.choice(len(classes), size=len(points), p=confusion[true])
+    # Each new label is copied from a point that has it, which keeps the type of the labels.
     source = np.unique(codes, return_index=True)[1][noisy]
     if isinstance(y, Tensor):
         return Flipped(y[from_numpy(source).to(y.device)], from_numpy(noisy != codes).to(y.device))
@@ -81,7 +81,7 @@ def flip_labels(
 
 
 def _confusion(how: str | Array, classes: NDArray[Any]) -> Float64[np.ndarray, "classes classes"]:
-    """Probability of each wrong class (columns) for each true class (rows)."""
+    """Return the probability of each wrong class (columns) for each true class (rows)."""
     if not isinstance(how, str):
         return _check_table(how, classes)
     check_choice("how", how, ("uniform", "next"))
@@ -99,18 +99,22 @@ def _check_table(how: Array, classes: NDArray[Any]) -> Float64[np.ndarray, "clas
             f"how must have a row and a column for each of the {len(classes)} classes of y, got shape {table.shape}"
         )
     if not np.isfinite(table).all() or (table < 0).any():
-        raise ValueError("how must hold probabilities: it has numbers that are negative, missing or infinite")
+        raise ValueError("how must contain probabilities, got negative, NaN or infinite numbers")
     if table.diagonal().any():
         name = classes[int(table.diagonal().argmax())]
         raise ValueError(
-            f"how has a probability that a flipped label of class {name} stays as it is: set the diagonal to 0 and "
-            "divide each row by its sum; share says how many labels are flipped"
+            f"how must be 0 on the diagonal, but a flipped label of class {name} could stay the same; set the diagonal "
+            "to 0 and divide each row by its sum"
         )
     sums = table.sum(1, keepdims=True)
     if not sums.all():
-        raise ValueError(f"how leaves class {classes[int(sums.argmin())]} no wrong class to become: its row is all 0")
+        raise ValueError(
+            f"how must have a wrong class for every class, but the row of class {classes[int(sums.argmin())]} is all 0"
+        )
     odd = np.abs(sums[:, 0] - 1) > ROUNDING
     if odd.any():
         first = int(odd.argmax())
-        raise ValueError(f"rows of how must sum to 1, that of class {classes[first]} sums to {sums[first, 0]:g}")
+        raise ValueError(
+            f"how must have rows that sum to 1, but that of class {classes[first]} sums to {sums[first, 0]:g}"
+        )
     return table / sums
