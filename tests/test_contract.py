@@ -43,6 +43,7 @@ UNCHECKED = {
     # Protocols, which have no code.
     *("games.Game", "games.KnownGame", "games.KnownGame.values", "Semivalue.log_join_law"),
     # Asked in inner loops, by what has checked its arguments: games, modules, parts of players.
+    *("games.MaskedModel", "games.MaskedModel.empty_values", "games.MaskedModel.full_values"),
     *("games.CheckedGame.drop_single_output", "Players.for_table", "Players.pool", "Players.spread", "Players.sum"),
     *("Surrogate.forward", "TableSurrogate.forward"),
     # What a file says, which is checked as a whole.

@@ -38,6 +38,17 @@ ENOUGH_AGREEMENT = 0.9
 MAX_ERROR = 0.5
 """Largest error of values, relative to their size, to rely on: a quarter of their variance."""
 
+SKILL_MEANING = (
+    "Skill: how much of the gain of long sampling over random orders this explainer reaches (0 is as a random order, 1 "
+    "is as long sampling)."
+)
+ERROR_MEANING = "Relative error: root mean square error of the values, divided by their size."
+AGREEMENT_MEANING = (
+    "Agreement: share of the model's predictions (of their variance, for numbers) that the surrogate reproduces, on "
+    "held-out inputs of the training or on these inputs, whichever is lower. The surrogate is a network that predicts "
+    "from partial inputs in place of the model. The explanations are computed for it."
+)
+
 SMALL_GAP = 0.05
 ENOUGH_INPUTS = 32
 """Gap in area below which orders count as equal, if it is measured on enough inputs."""

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -34,9 +34,12 @@ from fwshapley.explanation.baselines import BASELINES, Baseline, baseline
 from fwshapley.explanation.explainer import FeatureExplainer
 from fwshapley.explanation.metrics import Evaluator, measure_agreement
 from fwshapley.explanation.reliability import (
+    AGREEMENT_MEANING,
     ENOUGH_AGREEMENT,
     ENOUGH_SKILL,
+    ERROR_MEANING,
     MAX_ERROR,
+    SKILL_MEANING,
     OrderCurves,
     Skill,
     Way,
@@ -71,18 +74,6 @@ SCALES: dict[Output, str] = {
     "raw": "the model's outputs",
 }
 """The scale of the values, in words."""
-
-
-SKILL_MEANING = (
-    "Skill: how much of the gain of long sampling over random orders this explainer reaches (0 is as a random order, 1 "
-    "is as long sampling)."
-)
-ERROR_MEANING = "Relative error: root mean square error of the values, divided by their size."
-AGREEMENT_MEANING = (
-    "Agreement: share of the model's predictions (of their variance, for numbers) that the surrogate reproduces, on "
-    "held-out inputs of the training or on these inputs, whichever is lower. The surrogate is a network that predicts "
-    "from partial inputs in place of the model. The explanations are computed for it."
-)
 
 
 class Evidence(NamedTuple):
@@ -165,7 +156,7 @@ def write_report(
     methods = _make_baselines(explainer, baselines, examples=examples, seed=seed)
 
     has_classes = KINDS[fitted.masked_model.output] == "classes"
-    outputs: Literal["predicted", "all"] = "predicted" if has_classes else "all"
+    outputs = "predicted" if has_classes else "all"
     explained = explainer.explain(x, weights=weightings, outputs=outputs)
     labels_given = labels is not None
     classes = _check_labels(labels, explained) if labels_given else explained.outputs[:, 0]
@@ -211,9 +202,11 @@ def write_report(
 
 def _name_of(explainer: FeatureExplainer) -> str:
     """Return the class of the model, or the name of a function."""
-    if explainer.fitted_.model is None:
-        return "a model"
-    return getattr(explainer.model, "__name__", type(explainer.model).__name__)
+    return (
+        "a model"
+        if explainer.fitted_.model is None
+        else getattr(explainer.model, "__name__", type(explainer.model).__name__)
+    )
 
 
 def default_calls(n_players: int) -> int:

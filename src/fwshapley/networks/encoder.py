@@ -54,7 +54,9 @@ class FeatureTaps(nn.Module):
         image = _resolution(example)
         names = {module: name for name, module in modules.items()}
         last = {
-            _resolution(found): names[module] for module, found in maps.items() if _shrunk(_resolution(found), image)
+            _resolution(feature_map): names[module]
+            for module, feature_map in maps.items()
+            if _shrunk(_resolution(feature_map), image)
         }
         self.names = [last[resolution] for resolution in sorted(last, reverse=True)]
         tapped = [modules[name] for name in self.names]
@@ -68,7 +70,7 @@ class FeatureTaps(nn.Module):
     def _freeze_unused(self, example: Tensor) -> None:
         """Exclude from training BatchNorm and all parameters that no map depends on, such as the last layer."""
         with torch.enable_grad():
-            reached = sum(found.float().sum() for found in self(example))
+            reached = sum(feature_map.float().sum() for feature_map in self(example))
             parameters = list(self.surrogate.parameters())
             gradients: Sequence[Tensor | None] = [None] * len(parameters)
             if isinstance(reached, Tensor) and reached.requires_grad:  # not so for averages of the image
@@ -187,12 +189,12 @@ def _shrunk(size: tuple[int, int], image: tuple[int, int]) -> bool:
     return fits and abs(size[0] * image[1] - size[1] * image[0]) <= max(image)
 
 
-def _resolution(found: Tensor) -> tuple[int, int]:
-    return found.shape[-2], found.shape[-1]
+def _resolution(feature_map: Tensor) -> tuple[int, int]:
+    return feature_map.shape[-2], feature_map.shape[-1]
 
 
-def _resize(found: Tensor, size: tuple[int, int]) -> Tensor:
-    return found if _resolution(found) == size else functional.adaptive_avg_pool2d(found, size)
+def _resize(feature_map: Tensor, size: tuple[int, int]) -> Tensor:
+    return feature_map if _resolution(feature_map) == size else functional.adaptive_avg_pool2d(feature_map, size)
 
 
 def _convolution(before: int, after: int) -> nn.Sequential:
