@@ -24,7 +24,7 @@ import bundled
 import fwshapley as fw
 from fwshapley._internal.html import Report
 from fwshapley.explanation.metrics import Evaluator, area, inclusion_curve, measure_agreement
-from fwshapley.games.masked_model import MaskedModel
+from fwshapley.objectives import Kernel
 from fwshapley.plots import plot_gallery
 from fwshapley.valuation import flip_labels, measure_detection
 
@@ -63,9 +63,7 @@ def explain_digits(report: Report, console: Console, seconds: float, exact_input
         task.model,
         task.players,
         surrogate=explainer.surrogate_,
-        objective="kernel",
-        weights=fw.Shapley(),
-        constraint="normalize",
+        objective=Kernel(fw.Shapley(), constraint="normalize"),
         network="unet",
     ).fit(task.x_train, budget=fw.Budget(seconds=0.7 * seconds))
     judge = second_surrogate(task, seconds / 4)
@@ -96,7 +94,7 @@ def explain_digits(report: Report, console: Console, seconds: float, exact_input
     console.print(speed)
     report.section("Digits").text(
         f"A convolutional network, {task.skill:.1%} accurate on {len(x)} held-out images. Its surrogate agrees with it "
-        f"on {explainer.provenance['fidelity']['agreement']:.1%} of complete images. One explanation: {speed}"
+        f"on {explainer.fitted_.provenance['fidelity']['agreement']:.1%} of complete images. One explanation: {speed}"
     )
     report.table(
         header,
@@ -168,7 +166,7 @@ def second_surrogate(task: bundled.Task, seconds: float) -> Evaluator:
     torch.manual_seed(99)
     fresh = bundled.digit_network()
     judge = fw.explanation.Surrogate(fresh, task.players, torch.full((1, 1, 1, 1), -1.0))
-    masked_model = MaskedModel(judge, "probability", task.players.n_players, torch.device("cpu"))
+    masked_model = fw.games.MaskedModel(judge, "probability", task.players.n_players, torch.device("cpu"))
     options = fw.training.TrainingOptions(fw.Budget(seconds=seconds), batch_size=256, seed=99)
     x = task.x_train
     fw.explanation.train_surrogate(masked_model, task.model, x[100:], x[:100], options)

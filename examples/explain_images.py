@@ -24,7 +24,7 @@ explainer = fw.FeatureExplainer(task.model, players, output_names=task.output_na
 explainer.fit(task.x_train, budget=fw.Budget(steps=5) if SMOKE else fw.Budget(seconds=50), learning_rate=6e-3)
 
 # %% Does the surrogate, which predicts from visible patches alone, reproduce the model?
-fidelity = explainer.provenance["fidelity"]
+fidelity = explainer.fitted_.provenance["fidelity"]
 print(f"The surrogate predicts the same digit as the model for {fidelity['agreement']:.1%} of complete images.")
 print("Its divergence from the model, by the visible share of the image, from little to all:")
 print("  " + " ".join(f"{divergence:.2f}" for divergence in fidelity["divergence"]))

@@ -39,7 +39,7 @@ print(f"{len(columns)} columns, {players.n_players} players: {', '.join(players.
 # %% Train the explainer once. output="logit" (log odds) is useful because most probabilities are near 0 or 1.
 explainer = fw.FeatureExplainer(model, players, output="logit", output_names=data.target_names.tolist())
 explainer.fit(x[train], budget=fw.Budget(steps=5) if SMOKE else fw.Budget(seconds=45))
-agreement = explainer.provenance["fidelity"]["agreement"]
+agreement = explainer.fitted_.provenance["fidelity"]["agreement"]
 print(f"The surrogate predicts the same class as the model for {agreement:.1%} of complete rows.")
 
 # %% One row: learned values for "malignant", beside the exact values of the same game.

@@ -885,8 +885,6 @@ named(
         "output": CHOICE,
         "network": CHOICE | {"a fraction": 0.5},
         "removal": REMOVALS,
-        "kernel": CHOICE,
-        "constraint": CHOICE,
         "output_names": OUTPUT_NAMES,
         "device": DEVICES,
         "seed": SEEDS | GENERATORS,
@@ -898,12 +896,6 @@ row(
     "weights go with another objective",
     "weights",
     lambda w: w.fit(rows(20, 4), w.new(weights=fw.Shapley())),
-)
-row(
-    fw.FeatureExplainer,
-    "kernel goes with another objective",
-    "kernel",
-    lambda w: w.fit(rows(20, 4), w.new(kernel="paper")),
 )
 row(fw.FeatureExplainer.set_params, "an argument is unknown", "nonsense", lambda w: w.new().set_params(nonsense=1))
 

@@ -18,7 +18,7 @@ LAYERS = [
     ("objectives",),
     ("explanation",),
     ("valuation",),
-    ("datasets",),
+    ("datasets", "loading"),
     ("fwshapley",),  # the package itself, __init__.py
     ("cli",),
     ("__main__",),

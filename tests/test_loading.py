@@ -43,8 +43,8 @@ def test_everything_that_is_saved_can_be_loaded_by_one_function(name: str, tmp_p
     made.save(tmp_path / "file.safetensors")  # type: ignore[attr-defined]  # all have it
     loaded = fw.load(tmp_path / "file.safetensors")
     assert type(loaded).__name__ == name
-    values = [np.asarray(getattr(result, "values", getattr(result, "values_", None))) for result in (loaded, made)]
-    assert np.array_equal(*values)
+    found, expected = (getattr(result, "values", getattr(result, "values_", None)) for result in (loaded, made))
+    assert np.array_equal(np.asarray(found), np.asarray(expected))
 
 
 def test_an_explainer_is_loaded_from_its_folder_or_its_file(tmp_path: Path) -> None:

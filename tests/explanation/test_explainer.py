@@ -296,17 +296,17 @@ def test_for_shapley_raw_and_efficient_are_the_same() -> None:
 
 @pytest.mark.parametrize("options", [{"kernel": "paper"}, {"constraint": "penalty"}, {"constraint": "none"}])
 def test_kernels_of_every_kind_can_be_trained(options: dict[str, Any]) -> None:
-    explainer = fw.FeatureExplainer(seeded(TableModel), objective="kernel", weights=BETA, surrogate=None, **options)
+    explainer = fw.FeatureExplainer(seeded(TableModel), objective=Kernel(BETA, **options), surrogate=None)
     values = fit(explainer).explain(X_TEST).values
     assert values.shape == (20, N, CLASSES)
     assert bool(values.isfinite().all())
 
 
-def test_an_objective_can_be_given_with_options_of_its_own() -> None:
+def test_an_objective_can_be_passed_with_its_own_options() -> None:
     model = seeded(TableModel)
-    named = fit(fw.FeatureExplainer(model, objective="kernel", weights=BETA, constraint="none", surrogate=None))
-    given = fit(fw.FeatureExplainer(model, objective=Kernel(BETA, constraint="none"), surrogate=None))
-    assert torch.equal(named.explain(X_TEST).values, given.explain(X_TEST).values)
+    by_name = fit(fw.FeatureExplainer(model, objective="kernel", weights=BETA, surrogate=None))
+    passed = fit(fw.FeatureExplainer(model, objective=Kernel(BETA), surrogate=None))
+    assert torch.equal(by_name.explain(X_TEST).values, passed.explain(X_TEST).values)
     even = fit(fw.FeatureExplainer(model, objective=Multilinear(evenness=1.0), surrogate=None))
     assert even.explain(X_TEST, weights=SEVERAL).values.shape == (len(SEVERAL), 20, N, CLASSES)
 
@@ -714,22 +714,26 @@ def test_hidden_columns_of_a_table_are_its_mean_unless_asked_for_otherwise() -> 
     [
         ({"objective": "regression"}, "objective must be one of 'multilinear', 'kernel'"),
         ({"output": "odds"}, "output must be one of"),
-        ({"kernel": "best"}, "kernel must be one of 'exact', 'paper'"),
-        ({"constraint": "hard"}, "constraint must be one of"),
         ({"network": "resnet"}, "network must be one of 'auto', 'unet', 'slim'"),
         ({"surrogate": "same"}, "surrogate must be one of 'auto'"),
         ({"removal": "blur"}, "removal must be one of"),
         ({"objective": "kernel"}, "pass it as weights="),
-        ({"weights": fw.Shapley()}, "'multilinear' learns all, so pass weights to explain"),
+        ({"weights": fw.Shapley()}, "weights goes with objective='kernel'"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"removal": [float("nan")] * N}, "removal contains NaN"),
-        ({"kernel": "paper"}, "options of objective='kernel'"),
-        ({"objective": Multilinear(), "weights": fw.Shapley()}, "set them on the objective"),
+        ({"objective": Multilinear(), "weights": fw.Shapley()}, "weights goes with objective='kernel'"),
     ],
 )
 def test_choices_that_do_not_exist_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit(fw.FeatureExplainer(seeded(TableModel), **options))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("options", [{"kernel": "best"}, {"constraint": "hard"}], ids=["kernel", "constraint"])
+def test_options_of_a_kernel_that_do_not_exist_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be one of"):
+        fit(fw.FeatureExplainer(seeded(TableModel), objective=Kernel(BETA, **options)))
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -147,7 +147,7 @@ def test_what_does_not_add_up_is_no_explanation(classifier: fw.FeatureExplainer)
 
 def test_without_shap_it_is_named(classifier: fw.FeatureExplainer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shap", None)
-    with pytest.raises(ModuleNotFoundError, match="shap.Explanation needs shap: pip install shap"):
+    with pytest.raises(ModuleNotFoundError, match=r"shap.Explanation needs shap: pip install shap"):
         classifier(TABLE[:2])
 
 

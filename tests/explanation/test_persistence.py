@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import fwshapley as fw
 from fwshapley.explanation.persistence import FILE
 from fwshapley.networks.mlp import TableNetwork
+from fwshapley.objectives import Kernel
 from fwshapley.players import columns
 from models import ImageModel, TableModel, images, rows, seeded
 
@@ -76,7 +77,8 @@ def test_an_explainer_of_images_comes_back_given_a_model_of_the_architecture(
 @pytest.mark.parametrize(
     "options",
     [
-        {"objective": "kernel", "weights": fw.Beta(4, 1), "kernel": "paper", "constraint": "penalty"},
+        {"objective": Kernel(fw.Beta(4, 1), "paper", "penalty")},
+        {"objective": "kernel", "weights": fw.Beta(4, 1)},
         {"objective": "kernel", "weights": fw.Cardinality([1.0, 2.0, 3.0, 4.0])},
         {"output": "raw"},
         {"players": fw.groups({"pair": [0, 2]}, count=N)},
@@ -105,7 +107,7 @@ def test_a_network_of_your_own_comes_back_given_the_function_that_makes_it(tmp_p
     assert_same(loaded, original, X_TEST)
     loaded.save(tmp_path / "again")
     assert_same(fw.FeatureExplainer.load(tmp_path / "again", network=own_network), original, X_TEST)
-    with pytest.raises(ValueError, match="network=..."):
+    with pytest.raises(ValueError, match=r"network=..."):
         fw.FeatureExplainer.load(tmp_path)
     with pytest.raises(ValueError, match="network must have the architecture"):
         fw.FeatureExplainer.load(tmp_path, network=lambda channels: TableNetwork(X, N, channels, width=8, depth=1))
@@ -115,6 +117,21 @@ def test_a_student_comes_back(tmp_path: Path, table: fw.FeatureExplainer) -> Non
     student = table.distill(X, network=own_network, budget=fw.Budget(steps=2), progress=False)
     student.save(tmp_path)
     assert_same(fw.FeatureExplainer.load(tmp_path, network=own_network), student, X_TEST)
+
+
+def test_metadata_are_in_the_same_file_and_a_fit_resets_them(tmp_path: Path, table: fw.FeatureExplainer) -> None:
+    table.metadata = {"scale": [1, 2]}
+    table.save(tmp_path)
+    table.metadata = None
+    loaded = fw.FeatureExplainer.load(tmp_path, model=seeded(TableModel))
+    assert loaded.metadata == {"scale": [1, 2]}
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    content = bytearray((tmp_path / FILE).read_bytes())
+    content[content.index(b"scale")] ^= 1
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        fw.FeatureExplainer.load(tmp_path)
+    assert refit(loaded).metadata is None
 
 
 def test_what_was_loaded_can_be_saved_again(tmp_path: Path, table: fw.FeatureExplainer) -> None:

@@ -44,7 +44,8 @@ def trained(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             surrogate = fw.explanation.TableSurrogate(X, columns(N), predict(model, X[:1], output).shape[1])
-    chosen = TrainingOptions(**{"budget": fw.Budget(steps=steps), "batch_size": 256, "progress": False} | options)
+    arguments: dict[str, Any] = {"budget": fw.Budget(steps=steps), "batch_size": 256, "progress": False}
+    chosen = TrainingOptions(**arguments | options)
     history = fw.explanation.train_surrogate(game_of(surrogate, output), model, X, X_VALID, chosen, augment=augment)
     return surrogate, history
 

@@ -855,8 +855,9 @@ def test_the_process_group_is_left_once() -> None:
     ],
 )
 def test_a_recipe_that_cannot_be_followed_is_refused(options: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"budget": Budget(steps=1), "batch_size": 8}
     with pytest.raises(ValueError, match=message):
-        TrainingOptions(**{"budget": Budget(steps=1), "batch_size": 8} | options)
+        TrainingOptions(**arguments | options)
 
 
 def test_an_accelerator_of_the_users_own_keeps_its_state() -> None:

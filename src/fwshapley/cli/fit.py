@@ -286,7 +286,7 @@ def _announce(name: str, model: Any, notes: tuple[str, ...], budget: fw.Budget) 
 
 def _show_training(explainer: fw.FeatureExplainer) -> None:
     """Print how training went, and how well the surrogate agrees with the model."""
-    print_line(f"\nexplained output: {explainer.provenance['output']}")
+    print_line(f"\nexplained output: {explainer.fitted_.provenance['output']}")
     left = ("network", "stopped by")
     table = new_table("Training", ("network", "steps", "seconds", "validation loss", "stopped by"), left)
     for name, history in explainer.histories_.items():

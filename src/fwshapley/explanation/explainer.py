@@ -15,10 +15,11 @@ from torch import nn
 
 from fwshapley._internal.checks import Array, check_flag, check_path, check_whole
 from fwshapley.explanation.attribution import Attribution
+from fwshapley.explanation.distillation import distill
 from fwshapley.explanation.error_model import CALIBRATION_CALLS, CALIBRATION_INPUTS, ErrorModel, calibrate
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
-from fwshapley.explanation.fitting import MakeNetwork, NetworkName, ObjectiveName, distill, fit_explainer
+from fwshapley.explanation.fitting import MakeNetwork, NetworkName, ObjectiveName, fit_explainer
 from fwshapley.explanation.inputs import Augment, Outputs, as_array
 from fwshapley.explanation.interop import OtherInterfaces
 from fwshapley.explanation.persistence import MissingModel, load_parts, save_explainer
@@ -26,9 +27,8 @@ from fwshapley.explanation.predictions import Predictions
 from fwshapley.explanation.refinement import refine
 from fwshapley.explanation.removal import RemovalName
 from fwshapley.games.masked_model import MaskedModel, Output, PredictionGame
-from fwshapley.objectives import Objective, SumConstraint
+from fwshapley.objectives import Objective
 from fwshapley.players import Players
-from fwshapley.semivalues import Kernel as KernelKind
 from fwshapley.semivalues import Semivalue, Total
 from fwshapley.training.budget import Budget, History, TrainingOptions
 
@@ -49,7 +49,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         surrogate: "auto" trains one: a copy of an image model, a new network for tables and functions. A module is
             trained in its place. A `Surrogate` is used as it is. None explains the model itself with filled inputs.
         objective: "multilinear" learns all semivalues at once, "kernel" the one passed as `weights`; or an objective
-            of `fwshapley.objectives` with its own options.
+            with options, such as `fwshapley.objectives.Kernel(fw.Shapley(), constraint="normalize")` (FastSHAP's).
         weights: for objective="kernel", the semivalue to learn.
         output: scale of the values: "probability" of a class or its "logit" (log odds); "label_probability" or
             "label_logit" for independent labels; or the model's "raw" outputs. "auto" is the probability of the
@@ -59,17 +59,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             channels), given the number of channels.
         removal: what replaces hidden features if the surrogate fills them: "zero", "mean", a baseline (one input) or
             background data (several inputs, averaged over). "auto" is the mean in a table and zero in an image, or
-            a value that no pixel has if zero is a plausible one and the surrogate is trained.
-        kernel: for objective="kernel", the "exact" one or the "paper"'s.
-        constraint: for objective="kernel", how the sum v(all players) - v(empty coalition) enters training: "center"
-            (not at all, since the loss is centered by size), "normalize" (as FastSHAP), "penalty" or "none".
+            a value that no pixel has if zero is plausible and the surrogate is trained.
         output_names: one per output of the model; by default the classes of an estimator.
         device: "auto" is a GPU if there is one.
         seed: of everything random.
-
-    Attributes:
-        metadata: JSON-compatible facts that are saved with the explainer, such as how its inputs were read; a fit
-            resets it.
 
     Example:
         >>> x = torch.randn(200, 3)
@@ -83,6 +76,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     """Predicts how far off values are, once `calibrate` has measured it."""
 
     metadata: dict[str, Any] | None = None
+    """JSON-compatible facts to save with the explainer, such as how its inputs were read; a fit resets them."""
+
     _fitted: Fitted | None = None
 
     def __init__(
@@ -96,8 +91,6 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         output: Output | Literal["auto"] = "auto",
         network: MakeNetwork | NetworkName = "auto",
         removal: RemovalName | Array = "auto",
-        kernel: KernelKind = "exact",
-        constraint: SumConstraint = "center",
         output_names: Sequence[str] | None = None,
         device: str | torch.device = "auto",
         seed: int = 0,
@@ -110,8 +103,6 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         self.output = output
         self.network = network
         self.removal = removal
-        self.kernel = kernel
-        self.constraint = constraint
         self.output_names = output_names
         self.device = device
         self.seed = seed
@@ -124,11 +115,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         return f"FeatureExplainer({name}, output={game.output!r}, fitted, {game.n_players} players)"
 
     def __sklearn_clone__(self) -> FeatureExplainer:
-        """Return an explainer of the same model that is not fitted; the model itself is not cloned."""
+        """Return an explainer of the same model, which is not cloned, that is not fitted."""
         return type(self)(**self.get_params())
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._fitted is not None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's signature
         """Return the arguments of the constructor, without those of an estimator that is explained."""
@@ -226,7 +214,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     def predictions(self, x: Array) -> Predictions:
         """Return what the model and the surrogate predict from complete inputs, for one pass of each.
 
-        Explanations are of the surrogate: do not trust them for inputs in `differ`, where its class is another.
+        Explanations are of the surrogate: do not trust them for inputs in `differ`.
         """
         return self.fitted_.predictions(x)
 
@@ -242,9 +230,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     ) -> Attribution:
         """Correct values with sampled coalitions: unbiased raw values, with standard errors in `stderr`.
 
-        It pays off if the surrogate is large, since most of the time goes into calling it. If it is small,
-        `least_squares_values(explainer.game(x), ...)` with more calls may be faster. Refined values are better than
-        the network's if their `stderr` is below its `expected_error`; with few calls and many players it is not.
+        It pays off if the surrogate is large; if it is small, `least_squares_values(explainer.game(x), ...)` with more
+        calls may be faster. Refined values are better than the network's if `stderr` is below its `expected_error`.
 
         Args:
             x: a batch of inputs.
@@ -268,7 +255,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     ) -> ErrorModel:
         """Measure how far off values are, so that `explain(..., errors=True)` can predict it for new inputs.
 
-        Each input takes two runs of `refine`. Half of the inputs fit the error model, the other half judge it.
+        Each input takes two runs of `refine`. Half of the inputs fit the error model, the others judge it.
 
         Args:
             x: inputs that the explainer was not trained on, at least 8.
@@ -283,10 +270,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         return model
 
     def compile(self) -> Self:
-        """Compile the way from inputs to values with torch.compile; the first call with each batch size is slow.
-
-        Results may differ in the last bits.
-        """
+        """Compile the way from inputs to values; the first call with each batch size is slow, last bits may differ."""
         fitted = self.fitted_
         self._fitted = replace(fitted, compiled_values=torch.compile(fitted.values, mode="reduce-overhead"))
         return self
@@ -367,8 +351,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         """
         parts = load_parts(check_path("path", path), model=model, surrogate=surrogate, network=network, device=device)
         explainer = cls(MissingModel() if model is None else model, device=device, **parts.arguments)
-        explainer._set_fitted(parts.fitted)
-        explainer.error_model_, explainer.metadata = parts.error_model, parts.metadata
+        explainer._fitted, explainer.error_model_, explainer.metadata = parts.fitted, parts.error_model, parts.metadata
         return explainer
 
     @property
@@ -412,11 +395,6 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     def network_(self) -> nn.Module:
         """The explaining network, from inputs to (batch, players, channels)."""
         return self.fitted_.network
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """How the fitted explainer was made, JSON-compatible."""
-        return self.fitted_.provenance
 
     def _set_fitted(self, fitted: Fitted | None) -> None:
         """Replace the result of the last fit, and forget what depended on it."""

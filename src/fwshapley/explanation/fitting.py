@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from fwshapley._internal.bundle import digest
 from fwshapley._internal.checks import Array, check_callable, check_choice, check_kind, check_names, check_seed
@@ -48,7 +47,7 @@ from fwshapley.networks.unet import UNet
 from fwshapley.objectives import Kernel, Multilinear, Objective, Sample, SumConstraint
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import Kernel as KernelKind
-from fwshapley.semivalues import check_semivalue
+from fwshapley.semivalues import Semivalue, check_semivalue
 from fwshapley.tables.network_encoding import TableSchema, describe_table
 from fwshapley.training.batches import Batch, Shard
 from fwshapley.training.budget import History, TrainingOptions
@@ -227,27 +226,22 @@ def check_arguments(explainer: FeatureExplainer) -> Objective:
         check_choice("network", explainer.network, get_args(NetworkName))
     check_removal(explainer.removal)
     check_seed(explainer.seed)
-    return _choose_objective(explainer)
+    return _choose_objective(explainer.objective, explainer.weights)
 
 
-def _choose_objective(explainer: FeatureExplainer) -> Objective:
-    objective, weights = explainer.objective, explainer.weights
-    check_choice("kernel", explainer.kernel, get_args(KernelKind))
-    check_choice("constraint", explainer.constraint, get_args(SumConstraint))
-    has_options = (explainer.kernel, explainer.constraint) != ("exact", "center")
-    if isinstance(objective, Multilinear | Kernel):
-        if weights is not None or has_options:
-            raise ValueError("weights, kernel and constraint go with objective='kernel'; set them on the objective")
-        return objective
-    check_choice("objective", objective, get_args(ObjectiveName))
+def _choose_objective(objective: ObjectiveName | Objective, weights: Semivalue | None) -> Objective:
     if objective == "kernel":
         if weights is None:
             raise ValueError("objective='kernel' learns one semivalue; pass it as weights=...")
-        return Kernel(check_semivalue(weights), explainer.kernel, explainer.constraint)
+        return Kernel(check_semivalue(weights))
     if weights is not None:
-        raise ValueError("weights goes with objective='kernel'; 'multilinear' learns all, so pass weights to explain")
-    if has_options:
-        raise ValueError("kernel and constraint are options of objective='kernel'; 'multilinear' has neither")
+        raise ValueError("weights goes with objective='kernel'; other objectives have their own, so leave it out")
+    if isinstance(objective, Kernel):
+        check_choice("kernel", objective.kernel, get_args(KernelKind))
+        check_choice("constraint", objective.constraint, get_args(SumConstraint))
+    if isinstance(objective, Kernel | Multilinear):
+        return objective
+    check_choice("objective", objective, get_args(ObjectiveName))
     return Multilinear()
 
 
@@ -323,48 +317,6 @@ def _fit_network(
         identity=identity,
         description="training the explainer",
     )
-
-
-def distill(
-    fitted: Fitted,
-    x_train: Array,
-    x_valid: Array | None,
-    network: MakeNetwork | NetworkName,
-    *,
-    options: TrainingOptions,
-    augment: Augment | None,
-) -> Fitted:
-    """Return the same fit with another network, trained to reproduce the outputs of the present one."""
-    if augment is not None:
-        check_callable("augment", augment)
-    if not callable(network):
-        check_choice("network", network, get_args(NetworkName))
-    device, teacher = fitted.device, fitted.network
-    x = fitted.check_inputs(x_train, "x_train")
-    x, valid = hold_out(x, options.seed) if x_valid is None else (x, fitted.check_inputs(x_valid, "x_valid"))
-    example, valid_inputs = x[:MAX_VALIDATION_ROWS].to(device), valid[:MAX_VALIDATION_ROWS].to(device)
-    channels = fitted.objective.maps * len(fitted.output_names)
-    surrogate = fitted.masked_model.surrogate
-    student = make_network(
-        network, surrogate, fitted.players, example, channels, seed=options.seed, schema=fitted.schema
-    )
-    compiled_teacher = torch.compile(teacher) if options.compiled else teacher
-    with torch.no_grad():
-        valid_targets = teacher(valid_inputs).float()
-
-    def loss(module: nn.Module, batch: Batch) -> Tensor:
-        inputs = batch.shard.of(take_batch(x, batch, augment))
-        with torch.no_grad():
-            target = compiled_teacher(inputs).float()
-        return functional.mse_loss(module(inputs).float(), target)
-
-    def validate(module: nn.Module) -> float:
-        return float(functional.mse_loss(module(valid_inputs).float(), valid_targets))
-
-    description = "distilling the explainer"
-    history = train(student, loss, options, n_rows=len(x), device=device, validate=validate, description=description)
-    student.requires_grad_(requires_grad=False)
-    return replace(fitted, network=student, histories={**fitted.histories, "student": history}, compiled_values=None)
 
 
 def make_network(

@@ -253,8 +253,6 @@ def _argument_facts(explainer: FeatureExplainer) -> dict[str, Any]:
         "output": explainer.output,
         "network": CUSTOM if callable(explainer.network) else explainer.network,
         "removal": removal,
-        "kernel": explainer.kernel,
-        "constraint": explainer.constraint,
         "output_names": None if explainer.output_names is None else list(map(str, explainer.output_names)),
         "seed": int(explainer.seed),
     }
