@@ -117,3 +117,10 @@ def test_a_report_is_of_a_valuation_and_in_a_file(tmp_path: Path) -> None:
         write_valuation_report(VALUATION.values, tmp_path / "report.html")  # type: ignore[arg-type]
     with pytest.raises(IsADirectoryError, match=r"^path must"):
         write_valuation_report(VALUATION, tmp_path)
+
+
+def test_a_path_that_cannot_be_written_is_named_as_the_argument(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="path") as caught:
+        write_valuation_report(VALUATION, tmp_path / "file" / "report.html")
+    assert "--out" not in str(caught.value)

@@ -25,19 +25,19 @@ Ties = Literal["lowest", "shared"]
 
 @dataclass(frozen=True, eq=False)
 class NeighborGame:
-    """Training points as players, valued by one reference point.
+    """The game of the training points, the players, for one reference point.
 
     Attributes:
-        labels: classes 0..C-1 of the training points, from the nearest to the farthest.
-        label: class of the reference point.
-        classes: their number C.
-        k: neighbors that decide.
+        labels: class numbers 0..C-1 of the training points, from the nearest to the farthest.
+        label: class number of the reference point.
+        classes: number of classes, C.
+        k: number of neighbors that decide.
         utility: what they decide.
-        ties: of a vote.
+        ties: who wins a tied vote.
 
     Example:
         >>> game = NeighborGame(torch.tensor([0, 1, 0]), label=0, classes=2, k=2)
-        >>> game(torch.tensor([[True, True, False], [True, False, True]])).tolist()  # matches among the nearest two, over two
+        >>> game(torch.tensor([[True, True, False], [True, False, True]])).tolist()  # matches of 2 / 2
         [0.5, 1.0]
     """
 

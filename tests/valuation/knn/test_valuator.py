@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -523,3 +524,16 @@ def test_a_valuator_can_be_cloned_and_changed() -> None:
     assert same.set_params(k=2).k == 2
     with pytest.raises(ValueError, match="color"):
         same.set_params(color="red")
+
+
+def test_long_work_is_announced_with_its_time_and_memory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fw.value_neighbors(SMALL.x, SMALL.y)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(engine.PAIR_SECONDS, "cpu", 1.0)
+    fw.value_neighbors(SMALL.x, SMALL.y, n_jobs=1)
+    line = r"valuing: 9 points by 9 reference points, about 1\.[34] min, about [\d.]+ GB of memory\n"
+    assert re.fullmatch(line, capsys.readouterr().err)
+    fw.value_neighbors(SMALL.x, SMALL.y, progress=False)
+    assert capsys.readouterr().err == ""

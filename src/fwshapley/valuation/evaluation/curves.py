@@ -46,21 +46,21 @@ def removal_curve(
     seed: int | np.random.Generator = 0,
     progress: bool = True,
 ) -> Curve:
-    """Score a model again and again as more points are removed, from none on.
+    """Retrain and score a model as more and more points are removed.
 
-    Where labels are noisy and values good, the score rises as the lowest go, and falls fast as the highest go. Compare
-    with order="random", which shows what fewer points alone do.
+    If labels are noisy and values are good, the score rises as the lowest values are removed, and falls fast as the
+    highest are. Compare with order="random", which shows the effect of fewer points.
 
     Args:
-        values: of the training points, (n,).
-        fit_and_score: trains a model on the rows it is given, indices in ascending order, and returns its score; it is
+        values: values of the training points, (n,).
+        fit_and_score: trains a model on the points with the given indices, in increasing order, and returns its score;
             called once per step.
-        steps: from none to most; fewer where there are fewer points than that.
-        most: share of the points that are removed in the end.
-        order: which points go first: the "lowest" values, the "highest", or "random" ones. Equals go in the order they
-            come in.
-        seed: of the random order: whole number, or a generator.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        steps: number of steps from no points removed to the most; fewer if there are fewer points.
+        most: share of the points that are removed in the last step.
+        order: which points are removed first: the "lowest" values, the "highest", or "random" ones. Equal values are
+            removed in the order of the points.
+        seed: of the random order: a whole number, or a generator.
+        progress: show progress: a bar on a terminal, lines elsewhere.
 
     Example:
         >>> def fit_and_score(rows):  # a model that is better without point 3
@@ -88,11 +88,19 @@ def addition_curve(
     seed: int | np.random.Generator = 0,
     progress: bool = True,
 ) -> Curve:
-    """Score a model again and again as more points are added, from the first few on.
+    """Retrain and score a model as more and more points are added, the highest values first.
 
-    Shows how few points of high value do as well as all of them. Arguments are those of `removal_curve`, but the
-    highest come first and the curve ends with all points. A model needs points: if it fails on the first few, because
-    they are all of one class, take fewer steps.
+    It shows how few points of high value are as good as all of them. If the model cannot be fitted to the first few
+    points, because they are all of one class, use fewer steps.
+
+    Args:
+        values: values of the training points, (n,).
+        fit_and_score: as in `removal_curve`.
+        steps: number of steps to the most points.
+        most: share of the points in the last step.
+        order: which points are added first.
+        seed: of the random order.
+        progress: show progress.
 
     Example:
         >>> curve = addition_curve([0.2, 0.1, 0.3, -0.4], lambda rows: len(rows) / 4, steps=2, progress=False)

@@ -32,11 +32,11 @@ class Detection:
 
 
 def measure_detection(values: Array, wrong: Array) -> Detection:
-    """Measure how well low values point to wrong labels.
+    """Measure how well low values indicate wrong labels.
 
     Args:
-        values: of the training points, (n,).
-        wrong: True where a label is wrong, (n,): some must be, and some not.
+        values: values of the training points, (n,).
+        wrong: True where a label is wrong, (n,); some must be wrong, and some correct.
 
     Example:
         >>> measure_detection([-0.2, 0.1, 0.3, 0.2], [True, False, False, False]).auroc
@@ -51,9 +51,9 @@ def measure_detection(values: Array, wrong: Array) -> Detection:
 
 
 def detection_curve(values: Array, wrong: Array) -> Float64[Tensor, " points"]:
-    """Share of the wrong labels found after inspecting the first 0..n points, from the lowest value on.
+    """Return the share of the wrong labels among the first 0..n points, in increasing order of value.
 
-    Points of equal value are inspected in the order they come in.
+    Points of equal value keep their order.
 
     Example:
         >>> detection_curve([-0.2, 0.1, 0.3, -0.1], [True, False, True, False]).tolist()

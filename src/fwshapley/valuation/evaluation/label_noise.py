@@ -37,22 +37,20 @@ def flip_labels(
 ) -> Flipped:
     """Give a share of the points the label of another class.
 
-    Exactly round(share * n) labels are flipped, every point as likely as any other, and each becomes one that differs
-    from the true one. What is given is flipped and nothing else: whether the reference points are noisy too, as they
-    would be where labels come from one source, is up to the caller, who may flip their labels in a second call with
-    another seed.
+    Exactly round(share * n) labels are changed, each point with the same probability. To flip labels of reference
+    points too, as if they came from the same source, call it again with another seed.
 
     Args:
-        y: labels, numbers or text; left as they are.
-        share: of the labels to be flipped, 0 to 1.
-        how: which class a flipped label becomes: "uniform", any other, all equally likely; "next", the one after it in
-            sorted order, and the first after the last; or a table (classes, classes) in sorted order, whose row holds
-            the probabilities of the wrong classes for one true class, *given that a label is flipped*: 0 on the
-            diagonal, rows that sum to 1.
-        seed: whole number, or a generator.
+        y: labels, numbers or text; they are not changed in place.
+        share: share of the labels to flip, 0 to 1.
+        how: the class that a flipped label becomes: "uniform", any other with equal probability; "next", the one after
+            it in sorted order, and the first after the last; or a table (classes, classes) in sorted order, whose rows
+            contain the probabilities of the wrong classes for a true class, *given that a label is flipped*: 0 on the
+            diagonal, and rows that sum to 1.
+        seed: a whole number, or a generator.
 
     Returns:
-        The labels, some wrong, and which of them are.
+        The labels, and which of them are wrong.
 
     Example:
         >>> noisy, wrong = flip_labels([0, 1, 2, 0, 1, 2, 0, 1, 2, 0], share=0.2, seed=1)

@@ -38,11 +38,11 @@ MIN_PART, MAX_PART = 128, 512
 BLOCK_BYTES, MAX_ROWS = {"cpu": 2**27, "cuda": 2**29}, {"cpu": 128, "cuda": 2**12}
 """Distances in memory at once, for each core or for the GPU, and the most reference points that they belong to."""
 
-PAIR_SECONDS = {"cpu": 6e-8, "cuda": 4e-10}
+PAIR_SECONDS = {"cpu": 1e-7, "cuda": 4e-10}
 """Time to sort one pair of a point and a reference point by distance, on one core or on a GPU."""
 
 COLUMN_SECONDS = {"cpu": 1e-10, "cuda": 1e-12}
-VALUE_SECONDS = {"cpu": 1e-8, "cuda": 1e-10}
+VALUE_SECONDS = {"cpu": 2e-8, "cuda": 1e-10}
 """Further time for each feature, and for each value of each weighting."""
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from fwshapley.coalitions import draw_permutations, draw_trusted_bernoulli, draw_trusted_sizes
-from fwshapley.games.knn import worth_of_votes
+from fwshapley.games.knn import value_of_votes
 from fwshapley.semivalues import Semivalue
 from fwshapley.training.batches import Batch, Loss
 from fwshapley.valuation.knn.problem import NeighborProblem
@@ -67,7 +67,7 @@ class NeighborGames:
         with torch.autocast(x.device.type, enabled=False):  # bf16 cannot represent the difference that one point makes
             votes = torch.einsum("srp,rpc->src", nearest.float(), one_hot)
             label = self.reference_labels[references]
-            return worth_of_votes(votes, label, k=self.k, utility=self.utility, ties=self.ties).mean(1)
+            return value_of_votes(votes, label, k=self.k, utility=self.utility, ties=self.ties).mean(1)
 
     def draw_references(self, count: int, generator: torch.Generator) -> Int[Tensor, " {count}"]:
         """Return indices of random reference points."""
