@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> None:
     attribution = explainer.explain(x_test[rows], weights=list(WEIGHTS), outputs="predicted")
     results = {
         "accuracy": float(is_correct.double().mean()),
-        "agreement_of_surrogate": explainer.provenance["fidelity"]["agreement"],
+        "agreement_of_surrogate": explainer.fitted_.provenance["fidelity"]["agreement"],
         "seconds": arguments.seconds,
         "images_judged": JUDGED,
         "calls": CALLS,
