@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ from PIL import Image
 
 import fwshapley as fw
 from cli_cases import Classifier, export, run, write_models, write_pictures, write_rows, write_table
+from fwshapley._internal import progress
 from fwshapley._internal.bundle import load_bundle
 from fwshapley._internal.files import locked
 from fwshapley.cli.fit_record import COMMAND, open_explainer
@@ -617,6 +620,26 @@ def test_a_picture_that_cannot_be_read_is_skipped_and_named(cut: int, tmp_path: 
     assert f"• {told}" in said
     assert "12 pictures of 8 x 8 pixels" in said
     assert told in open_explainer(out).record.notes
+
+
+def test_progress_is_told_in_lines_where_output_is_redirected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "FIRST_LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    arguments = ["--out", tmp_path / "out", "--steps", "200", "--device", "cpu"]
+    code, _, err = run("fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), *arguments)
+    assert code == 0
+    assert re.search(r"training the explainer: \d+% after \d+ s", err)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line_without_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(*_: object, **__: object) -> None:
+        warnings.warn("something\nto know", stacklevel=1)
+        raise ValueError("stop here")
+
+    monkeypatch.setattr(fw.FeatureExplainer, "fit", warn)
+    arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", tmp_path / "out", *STEPS]
+    assert run(*arguments)[2] == "warning: something to know error: stop here"
 
 
 def test_help_says_how_to_start() -> None:
