@@ -109,10 +109,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
 
     def __repr__(self) -> str:
         name = "a model that was not loaded" if isinstance(self.model, MissingModel) else type(self.model).__name__
-        if self._fitted is None:
-            return f"FeatureExplainer({name}, output={self.output!r}, not fitted)"
-        game = self._fitted.masked_model
-        return f"FeatureExplainer({name}, output={game.output!r}, fitted, {game.n_players} players)"
+        game = None if self._fitted is None else self._fitted.masked_model
+        state = "not fitted" if game is None else f"fitted, {game.n_players} players"
+        return f"FeatureExplainer({name}, output={(game or self).output!r}, {state})"
 
     def __sklearn_clone__(self) -> FeatureExplainer:
         """Return an explainer of the same model, which is not cloned, that is not fitted."""
@@ -120,8 +119,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's signature
         """Return the arguments of the constructor, without those of an estimator that is explained."""
-        params: dict[str, Any] = super().get_params(deep=False)
-        return params
+        return dict(super().get_params(deep=False))
 
     def set_params(self, **params: Any) -> Self:  # noqa: ANN401 - of any argument
         """Change arguments of the constructor; the explainer is then not fitted."""
