@@ -445,6 +445,14 @@ def test_looks_that_take_long_are_fewer_and_count_towards_the_budget(clock: Cloc
     assert history.validation[-1][0] == history.steps
 
 
+def test_a_budget_in_steps_that_takes_long_is_announced(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    run(Learner(), taking(clock, 1.0), budget=Budget(steps=60), progress=True)
+    assert "training: 60 steps, about 1.0 min" in capsys.readouterr().err
+    run(Learner(), taking(clock, 1.0), budget=Budget(steps=60), progress=False)
+    run(Learner(), taking(clock, 0.1), budget=Budget(steps=60), progress=True)
+    assert "about" not in capsys.readouterr().err
+
+
 def test_a_fit_that_got_few_steps_says_so(clock: Clock) -> None:
     with pytest.warns(fw.training.FewStepsWarning, match=r"5 steps in 10\.0 s"):
         run(Learner(), taking(clock, 2.0), budget=Budget(seconds=10))
