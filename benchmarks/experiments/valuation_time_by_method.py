@@ -54,7 +54,7 @@ POINTS, REFERENCES = 73_257, 26_032
 
 TAUGHT, STEPS, SECONDS = 20_000, 600, 12.0
 SMOKE_SHRINKS = 200
-ALL_WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
+ALL_WEIGHTS = (fw.Shapley(), *fw.semivalues.FEASIBLE_SET)
 PAPER_MINUTES = {
     "KNN-Shapley": "456",
     "KNN leave-one-out": "145",

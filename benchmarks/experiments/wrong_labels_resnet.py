@@ -91,7 +91,7 @@ SMOKE_POINTS = Sizes(160, 120, 60)
 STEPS, TREES, PASSES = 600, 100, 8
 SECONDS, PUBLISHED_SECONDS = 12, 60
 RETRAINED, FITS = 2_000, 24_000
-WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.LeaveOneOut())
+WEIGHTS = (fw.Shapley(), *fw.semivalues.FEASIBLE_SET, fw.LeaveOneOut())
 FEW_WEIGHTS = (fw.Shapley(), fw.Beta(16, 1), fw.LeaveOneOut())
 """For all reference sizes but the usual one."""
 
