@@ -582,7 +582,8 @@ paths(
     value.write_valuation_report,
     lambda w, path: value.write_valuation_report(w.valuation.of(fw.Shapley()), path),
 )
-for wrong in ({"names": [1]}, {"x": rows(3, 2)}, {"images": rows(3, 2)}, {"n_shown": 0}):
+WRONG_REPORTS: list[dict[str, Any]] = [{"names": [1]}, {"x": rows(3, 2)}, {"images": rows(3, 2)}, {"n_shown": 0}]
+for wrong in WRONG_REPORTS:
     row(
         value.write_valuation_report,
         f"{next(iter(wrong))} is wrong",
@@ -591,7 +592,10 @@ for wrong in ({"names": [1]}, {"x": rows(3, 2)}, {"images": rows(3, 2)}, {"n_sho
             w.valuation.of(fw.Shapley()), w.folder / "report.html", **wrong
         ),
     )
-for wrong in ({"x": rows(3, 2)}, {"y": [0]}, {"points": [99]}, {"points": "text"}, {"k": 99}, {"metric": "odd"}):
+WRONG_SUGGESTIONS: list[dict[str, Any]] = [
+    *({"x": rows(3, 2)}, {"y": [0]}, {"points": [99]}, {"points": "text"}, {"k": 99}, {"metric": "odd"}),
+]
+for wrong in WRONG_SUGGESTIONS:
     row(
         value.suggest_labels,
         f"{next(iter(wrong))} is {next(iter(wrong.values()))!r:.4}",

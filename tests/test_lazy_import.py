@@ -28,7 +28,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         "import fwshapley as fw; fw.grid(8, 8, patch=2)",
         "import fwshapley as fw; fw.Attribution",
         "import fwshapley.plots",
-        "import fwshapley._internal.bundle, fwshapley._internal.html, fwshapley._internal.progress",
+        "import fwshapley._internal.safetensors_file, fwshapley._internal.html, fwshapley._internal.progress",
     ],
 )
 def test_what_serves_does_not_import_torch(code: str) -> None:

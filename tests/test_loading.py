@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import fwshapley as fw
-from fwshapley._internal.bundle import save_bundle
+from fwshapley._internal.safetensors_file import save_bundle
 from models import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::fwshapley.explanation.fidelity.FidelityWarning")

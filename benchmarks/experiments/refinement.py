@@ -42,7 +42,7 @@ from benchmarks.harness.statistics import summarize
 from fwshapley.explanation.error_model import calibrate
 from fwshapley.explanation.refinement import refine
 from fwshapley.explanation.refinement.control_variate import MIN_GRID, Slopes
-from fwshapley.explanation.refinement.estimator import best_sizes, predict_game, refine_game
+from fwshapley.explanation.refinement.correction import best_sizes, predict_game, refine_game
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.semivalues import join_laws
 

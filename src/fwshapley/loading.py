@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-from fwshapley._internal.bundle import read_metadata
+from fwshapley._internal.safetensors_file import read_metadata
 from fwshapley._internal.checks import check_path
 
 CLASSES = {

@@ -262,7 +262,9 @@ def test_a_network_learns_values_on_any_device(
     method: Literal["regression", "multilinear", "published"], device: str
 ) -> None:
     x, y = rows(60, 4), torch.arange(60) % 3
-    valuator = fw.AmortizedValuator(method=method, budget=fw.Budget(steps=3), batch_size=20, device=device, progress=False)
+    valuator = fw.AmortizedValuator(
+        method=method, budget=fw.Budget(steps=3), batch_size=20, device=device, progress=False
+    )
     valuator.fit(x, y, reference=(rows(30, 4, seed=1), torch.arange(30) % 3))
     assert valuator.values_.device.type == "cpu"
     there = valuator.value(x.to(device), y.to(device))

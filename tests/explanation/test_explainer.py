@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley._internal.tensors import choose_device
+from fwshapley._internal.tensor_checks import choose_device
 from fwshapley.explanation import fitted as fitted_module
 from fwshapley.networks.mlp import TableNetwork
 from fwshapley.objectives import Kernel, Multilinear

@@ -31,7 +31,9 @@ def test_a_function_linear_in_logit_t_is_represented_exactly() -> None:
     assert_close(basis(logit.sigmoid()) @ knots, logit)
 
 
-@pytest.mark.parametrize("weights", [*fw.semivalues.FEASIBLE_SET, fw.Shapley(), fw.Banzhaf(0.2), fw.LeaveOneOut()], ids=str)
+@pytest.mark.parametrize(
+    "weights", [*fw.semivalues.FEASIBLE_SET, fw.Shapley(), fw.Banzhaf(0.2), fw.LeaveOneOut()], ids=str
+)
 def test_moments_are_means_over_the_mixture(weights: fw.Semivalue) -> None:
     basis = HatBasis()
     assert float(basis.moments(weights).sum()) == pytest.approx(1)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import fwshapley as fw
-from fwshapley.valuation.report import find_suspects, summarize, write_valuation_report
+from fwshapley.valuation.report import summarize, write_valuation_report
+from fwshapley.valuation.suspects import find_suspects
 
 X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0], [5]], 20, axis=0)
 Y = np.repeat(["left", "<right>"], 20)

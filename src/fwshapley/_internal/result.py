@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from fwshapley._internal.arrays import is_tensor
-from fwshapley._internal.bundle import Bundle, load_bundle, save_bundle
 from fwshapley._internal.checks import check_path
+from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
 from fwshapley.semivalues import Semivalue, check_semivalue
 
 if TYPE_CHECKING:

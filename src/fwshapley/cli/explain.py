@@ -19,7 +19,7 @@ from torch import nn
 import fwshapley as fw
 from fwshapley._internal.checks import find_closest
 from fwshapley._internal.files import check_free, locked
-from fwshapley._internal.tensors import choose_device
+from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.wording import counted, decimals_for, duration, listed, listed_whole, printable, shortened
 from fwshapley.cli.console import (
     check_matplotlib,

@@ -22,7 +22,7 @@ from rich.text import Text
 import fwshapley as fw
 from fwshapley._internal.checks import MAX_SEED
 from fwshapley._internal.files import check_free, locked
-from fwshapley._internal.tensors import choose_device
+from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.wording import counted
 from fwshapley.cli.checkpoints import Checkpoints
 from fwshapley.cli.console import (

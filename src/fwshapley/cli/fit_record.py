@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fwshapley._internal.bundle import load_bundle
+from fwshapley._internal.safetensors_file import load_bundle
 from fwshapley.cli.input_files import InputFormat
 from fwshapley.cli.pictures.files import Size
 from fwshapley.explanation.persistence import FILE, KIND

@@ -11,11 +11,12 @@ from rich.text import Text
 
 from fwshapley._internal.files import written_whole
 from fwshapley.cli.console import console, new_table, print_notes, print_table
-from fwshapley.cli.pictures.class_folder import Pictures
 from fwshapley.cli.pictures.files import make_thumbnail
+from fwshapley.cli.pictures.labeled_folder import Pictures
 from fwshapley.tables.labeled_table import Table
-from fwshapley.valuation.report import Suspects, find_suspects, summarize, write_valuation_report
+from fwshapley.valuation.report import summarize, write_valuation_report
 from fwshapley.valuation.result import Valuation
+from fwshapley.valuation.suspects import Suspects, find_suspects
 
 Labeled = Table | Pictures
 """What may be valued: each has features x, labels y and classes, and says what its points are called."""

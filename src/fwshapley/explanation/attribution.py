@@ -12,9 +12,9 @@ from numpy import ndarray
 
 from fwshapley import plots
 from fwshapley._internal.arrays import Device, Tensor, is_tensor, to_numpy
-from fwshapley._internal.bundle import Bundle
 from fwshapley._internal.checks import Array, check_names, check_whole
 from fwshapley._internal.result import Result
+from fwshapley._internal.safetensors_file import Bundle
 from fwshapley.players import Players
 from fwshapley.semivalues import SEMIVALUES, Semivalue, Total
 

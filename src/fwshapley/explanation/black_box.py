@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import shorten
-from fwshapley._internal.tensors import as_tensor, to_precision
+from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley.games.masked_model import KINDS, Kind, Output
 from fwshapley.tables.network_encoding import TableSchema
 

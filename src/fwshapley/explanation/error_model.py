@@ -26,7 +26,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_whole
-from fwshapley._internal.tensors import as_tensor
+from fwshapley._internal.tensor_checks import as_tensor
 from fwshapley.coalitions import make_generator
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fitted import MAX_BATCH, Fitted

@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fwshapley._internal.bundle import digest
 from fwshapley._internal.checks import Array, check_callable, check_choice, check_kind, check_names, check_seed
 from fwshapley._internal.files import check_checkpoint
-from fwshapley._internal.tensors import choose_device
+from fwshapley._internal.safetensors_file import digest
+from fwshapley._internal.tensor_checks import choose_device
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.fidelity import FidelityWarning, measure_fidelity
 from fwshapley.explanation.fitted import Fitted

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import Array, check_kind, shorten
-from fwshapley._internal.tensors import as_tensor, to_precision
+from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley._internal.wording import listed
 from fwshapley.explanation.black_box import (
     BlackBox,

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from fwshapley._internal.checks import check_callable, check_choice, check_kind, check_real, check_whole
-from fwshapley._internal.tensors import check_classes, check_finite
+from fwshapley._internal.tensor_checks import check_classes, check_finite
 
 INPUTS_AT_ONCE = 1024
 

@@ -17,9 +17,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fwshapley._internal.bundle import load_bundle, save_bundle
 from fwshapley._internal.checks import check_callable
-from fwshapley._internal.tensors import as_tensor, choose_device
+from fwshapley._internal.safetensors_file import load_bundle, save_bundle
+from fwshapley._internal.tensor_checks import as_tensor, choose_device
 from fwshapley.explanation.black_box import BlackBox, find_function
 from fwshapley.explanation.error_model import ErrorModel
 from fwshapley.explanation.fidelity import Fidelity

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_choice
-from fwshapley._internal.tensors import check_tensor, to_precision
+from fwshapley._internal.tensor_checks import check_tensor, to_precision
 from fwshapley.tables.network_encoding import TableSchema
 
 RemovalName = Literal["auto", "zero", "mean"]

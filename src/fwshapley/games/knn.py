@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fwshapley._internal.checks import check_choice, check_whole
-from fwshapley._internal.tensors import check_classes
+from fwshapley._internal.tensor_checks import check_classes
 from fwshapley.games.game import Coalitions
 
 Utility = Literal["soft", "normalized", "vote"]

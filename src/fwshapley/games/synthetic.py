@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_list, check_seed, check_whole
-from fwshapley._internal.tensors import check_finite, check_tensor
+from fwshapley._internal.tensor_checks import check_finite, check_tensor
 from fwshapley.games.game import Coalitions, Game
 from fwshapley.semivalues import Semivalue, check_semivalue, log_binomials
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fwshapley.objectives.basis import HatBasis
-from fwshapley.objectives.kernel import Kernel, SumConstraint
-from fwshapley.objectives.losses import Sample, centered_loss, kernel_loss, multilinear_loss, shift_to_total
-from fwshapley.objectives.multilinear import Multilinear, draw_t
+from fwshapley.objectives.kernel import Kernel, SumConstraint, kernel_loss
+from fwshapley.objectives.losses import Sample, centered_loss, shift_to_total
+from fwshapley.objectives.multilinear import Multilinear, draw_t, multilinear_loss
 from fwshapley.semivalues import Semivalue
 
 __all__ = [

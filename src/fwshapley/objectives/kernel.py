@@ -21,7 +21,7 @@ from fwshapley.objectives.losses import (
     PILOT_INPUTS,
     Sample,
     centered_loss,
-    kernel_loss,
+    residuals,
     shift_to_total,
 )
 from fwshapley.semivalues import Kernel as KernelKind
@@ -178,6 +178,17 @@ class Kernel:
 
 
 @lru_cache(maxsize=64)
+def kernel_loss(
+    psi: Float[Tensor, "batch players outputs"],
+    gain: Float[Tensor, "batch coalitions outputs"],
+    coalitions: Bool[Tensor, "batch coalitions players"],
+    importance: Float[Tensor, "batch coalitions"] | None = None,
+) -> Float[Tensor, " batch"]:
+    """Mean squared residual of v(S) - v(empty coalition) under a semivalue's size law: Proposition 2.1's objective."""
+    residual = residuals(psi, gain, coalitions).square()
+    return (residual if importance is None else importance[..., None] * residual).mean(1).sum(-1)
+
+
 def _law(objective: Kernel, n: int) -> Float[Tensor, " sizes"]:
     """Size law, on the CPU."""
     if n == 1:

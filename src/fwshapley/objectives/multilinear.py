@@ -15,7 +15,7 @@ from torch import Tensor
 from fwshapley.coalitions import draw_strata, draw_trusted_bernoulli
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.objectives.basis import HatBasis
-from fwshapley.objectives.losses import MIN_LEVEL, PILOT_COALITIONS, PILOT_INPUTS, Sample, multilinear_loss
+from fwshapley.objectives.losses import MIN_LEVEL, PILOT_COALITIONS, PILOT_INPUTS, Sample, centered_loss
 from fwshapley.semivalues import Semivalue
 from fwshapley.training.batches import Shard
 
@@ -103,6 +103,20 @@ class Multilinear:
 
     def _units(self, out: Tensor) -> Float[Tensor, " maps"]:
         return _constant(self.unit or (1.0,) * self.maps, out.device, out.dtype)
+
+
+def multilinear_loss(
+    psi: Float[Tensor, "batch players outputs"],
+    values: Float[Tensor, "batch coalitions outputs"],
+    coalitions: Bool[Tensor, "batch coalitions players"],
+    t: Float[Tensor, " batch"],
+) -> Float[Tensor, " batch"]:
+    """Squared error of psi as an estimate of psi(t), up to a constant that does not depend on psi.
+
+    The M coalitions of an input are independent Bernoulli(t). Centering their residuals removes the intercept:
+    loss = sum over m of (r_m - mean r)**2 / ((M - 1) t (1 - t)), r_m = v(S_m) - sum of psi over S_m.
+    """
+    return centered_loss(psi, values, coalitions, paired=False) / (t * (1 - t))
 
 
 def draw_t(count: int, generator: torch.Generator) -> Float[Tensor, " {count}"]:

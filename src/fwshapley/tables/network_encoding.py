@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.checks import Array
-from fwshapley._internal.tensors import as_tensor, to_precision
+from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.tables.columns import DATE_FORMAT, Column, from_days, is_datetime, is_number, parse_dates, repeated
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fwshapley._internal.bundle import load_bundle, save_bundle
+from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley.training.budget import History, TrainingOptions
 
 FREE_OPTIONS = ("compiled", "budget", "checkpoint", "resume", "progress", "started")

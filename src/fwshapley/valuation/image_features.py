@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fwshapley._internal.bundle import digest
 from fwshapley._internal.checks import Array, check_path, check_seed, check_whole
 from fwshapley._internal.files import check_checkpoint
-from fwshapley._internal.tensors import check_tensor, choose_device
+from fwshapley._internal.safetensors_file import digest
+from fwshapley._internal.tensor_checks import check_tensor, choose_device
 from fwshapley.explanation.predictions import split_inputs
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.training.batches import Batch, Loss

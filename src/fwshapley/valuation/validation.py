@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, shorten
-from fwshapley._internal.tensors import choose_device
+from fwshapley._internal.tensor_checks import choose_device
 
 MAX_NAMED = 5
 DEVICES = ("cpu", "cuda")

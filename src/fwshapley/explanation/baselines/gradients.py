@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import Array, check_whole
-from fwshapley._internal.tensors import check_tensor
+from fwshapley._internal.tensor_checks import check_tensor
 from fwshapley.explanation.baselines.task import BaselineTask
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate
 from fwshapley.networks.encoder import FeatureTaps

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from fwshapley._internal.checks import Array
-from fwshapley._internal.tensors import check_tensor
+from fwshapley._internal.tensor_checks import check_tensor
 
 
 @dataclass(frozen=True)

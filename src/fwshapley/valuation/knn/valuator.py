@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_choice, check_jobs, check_real, check_whole
-from fwshapley._internal.tensors import check_classes
+from fwshapley._internal.tensor_checks import check_classes
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.semivalues import Semivalue
 from fwshapley.valuation.base import Valuator

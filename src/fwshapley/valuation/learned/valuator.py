@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from fwshapley._internal.bundle import Bundle, digest, load_bundle, save_bundle
 from fwshapley._internal.checks import Array, check_choice, check_jobs, check_path, check_whole
 from fwshapley._internal.files import check_checkpoint
+from fwshapley._internal.safetensors_file import Bundle, digest, load_bundle, save_bundle
 from fwshapley.semivalues import Semivalue, check_weights
 from fwshapley.training.budget import Budget, History, TrainingOptions
 from fwshapley.training.loop import train

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Float64
 from torch import Tensor
 
-from fwshapley._internal.bundle import load_bundle, save_bundle
+from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 
 CHECKPOINT_SECONDS = 20.0
 KIND = "checkpoint of a valuation"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.arrays import is_tensor, to_numpy
-from fwshapley._internal.bundle import digest
 from fwshapley._internal.checks import Array, check_numbers
+from fwshapley._internal.safetensors_file import digest
 from fwshapley.games.retraining import Features, check_reference_pair, is_regressor
 from fwshapley.valuation.validation import check_labels, check_points
 

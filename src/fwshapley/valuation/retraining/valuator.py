@@ -14,7 +14,6 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import nn
 
-from fwshapley._internal.bundle import digest
 from fwshapley._internal.checks import (
     Array,
     check_choice,
@@ -26,7 +25,8 @@ from fwshapley._internal.checks import (
     check_whole,
 )
 from fwshapley._internal.files import check_checkpoint
-from fwshapley._internal.tensors import as_tensor
+from fwshapley._internal.safetensors_file import digest
+from fwshapley._internal.tensor_checks import as_tensor
 from fwshapley.games.retraining import RetrainingGame, Score, scoring_name
 from fwshapley.semivalues import Banzhaf, Beta, LeaveOneOut, Semivalue, Shapley, check_weights
 from fwshapley.valuation.base import Valuator

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fwshapley.cli.pictures.class_folder import find_pictures
+from fwshapley.cli.pictures.labeled_folder import find_pictures
 from fwshapley.cli.pictures.files import SIDE, Look, Size, load_picture, look_at, make_thumbnail
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from fwshapley._internal.bundle import load_bundle, save_bundle
+from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 
 FACTS = {"names": ["a", "b"], "grid": None, "scale": 0.1}
 
