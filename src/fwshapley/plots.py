@@ -21,7 +21,10 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 MOST_MARKED_SIZES = 64
 MOST_BARS = 12
-BAR_WIDTH, LETTER_WIDTH, MOST_LETTERS, MOST_TICKS = 2.9, 0.07, 40, 5
+BAR_WIDTH = 2.9
+LETTER_WIDTH = 0.07
+MOST_LETTERS = 40
+MOST_TICKS = 5
 RGB = 3
 PALE = 0.6
 LOPSIDED = 100
@@ -160,11 +163,11 @@ def plot_gallery(
     return figure
 
 
-def plot_values(several: Sequence[tuple[str, Float[ndarray, " n"], Float[ndarray, " n"]]]) -> Figure:
+def plot_values(valuations: Sequence[tuple[str, Float[ndarray, " n"], Float[ndarray, " n"]]]) -> Figure:
     """Draw values of points: a histogram, and all values in order with two standard errors; a row per weighting."""
-    figure = new_figure(width=9, height=2.8 * len(several))
-    axes = figure.subplots(len(several), 2, squeeze=False)
-    for (name, values, stderr), (histogram, ranked) in zip(several, axes, strict=True):
+    figure = new_figure(width=9, height=2.8 * len(valuations))
+    axes = figure.subplots(len(valuations), 2, squeeze=False)
+    for (name, values, stderr), (histogram, ranked) in zip(valuations, axes, strict=True):
         spread, size = float(values.max() - values.min()), float(np.abs(values).max())
         bins = MOST_MARKED_SIZES if spread > MOST_MARKED_SIZES * np.spacing(size) else 1
         counts, edges, bars = histogram.hist(values, bins=bins, color=COLORS[0])

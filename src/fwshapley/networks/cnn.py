@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from fwshapley.networks.mlp import Rescale
 
-MOST_LEVELS, SMALLEST_SIDE = 4, 4
+MOST_LEVELS = 4
+SMALLEST_SIDE = 4
 
 
 class SmallCNN(nn.Module):

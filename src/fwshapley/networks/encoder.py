@@ -90,11 +90,11 @@ class FeatureTaps(nn.Module):
     def _run(self, x: Tensor) -> Mapping[nn.Module, Tensor]:
         """Maps of the modules that have hooks, in the order of their last use."""
         maps: dict[nn.Module, Tensor] = {}
-        around, _running.maps = _running.maps, maps
+        outer, _running.maps = _running.maps, maps  # of a call around this one
         try:
             self.surrogate(x, torch.ones(x.shape[0], self.players, dtype=torch.bool, device=x.device))
         finally:
-            _running.maps = around
+            _running.maps = outer
         return maps
 
     def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002, ARG002 - torch's signature

@@ -134,7 +134,7 @@ def test_a_round_has_every_point_join_once_at_sizes_of_the_law(smooth_game: Call
     estimator = tmc_sampler(smooth_game(n), weights)
     count = torch.zeros(n)
     for number in range(100):
-        runs = list(estimator._draw_runs(np.random.default_rng((0, number))))  # noqa: SLF001 - what is tested
+        runs = list(estimator._draw_walks(np.random.default_rng((0, number))))  # noqa: SLF001 - what is tested
         positions = np.concatenate([run.positions for run in runs])
         assert sorted(positions.tolist()) == list(range(n))
         for run in runs:

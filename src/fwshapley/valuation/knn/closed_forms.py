@@ -210,7 +210,7 @@ class Vote(ClosedForm):
 
     @property
     def stake(self) -> float:
-        """The whole vote: 1."""
+        """Return 1: one neighbor can decide the vote."""
         return 1.0
 
     def by_class(
@@ -248,15 +248,15 @@ class Vote(ClosedForm):
         values = self.full.new_empty(len(self.full), references, ranks)
         beyond = self.full.new_zeros(len(self.full), classes, references, 1)
         for part in reversed(range(len(starts))):
-            here = slice(starts[part], starts[part] + stretch)
-            members = indicators[..., here]
+            in_part = slice(starts[part], starts[part] + stretch)
+            members = indicators[..., in_part]
             counts = members.cumsum(2) + (before[part] - members.sum(2))[..., None]
             chances = win_chances(counts.double(), label, self.k, self.ties)
             excess = chances - (chances * members).sum(0)
-            steps = self.full[:, None, None, :ranks][..., here] * excess
+            steps = self.full[:, None, None, :ranks][..., in_part] * excess
             sums = steps.flip(3).cumsum(3).flip(3) + beyond
             beyond = sums[..., :1]
-            values[..., here] = ((sums - steps) * members).sum(1)
+            values[..., in_part] = ((sums - steps) * members).sum(1)
         return values
 
     def for_newcomer(

@@ -35,7 +35,8 @@ PARTS = 64
 MIN_PART, MAX_PART = 128, 512
 """Number of parts of the reference, and reference points of a part at least and at most."""
 
-BLOCK_BYTES, MAX_ROWS = {"cpu": 2**27, "cuda": 2**29}, {"cpu": 128, "cuda": 2**12}
+BLOCK_BYTES = {"cpu": 2**27, "cuda": 2**29}
+MAX_ROWS = {"cpu": 128, "cuda": 2**12}
 """Distances in memory at once, for each core or for the GPU, and the most reference points that they belong to."""
 
 PAIR_SECONDS = {"cpu": 1e-7, "cuda": 4e-10}
@@ -100,7 +101,8 @@ def divide_references(count: int) -> list[slice]:
 
 def _announce(problem: NeighborProblem, rows: int, *, device: str, n_jobs: int | None, enabled: bool) -> None:
     """Announce the expected time and memory of large problems."""
-    kind, references = torch.device(device).type, len(problem.reference_labels)
+    kind = torch.device(device).type
+    references = len(problem.reference_labels)
     pair = PAIR_SECONDS[kind] + COLUMN_SECONDS[kind] * problem.n_columns
     values = rows * VALUE_SECONDS[kind]
     if problem.utility == "vote":
@@ -136,7 +138,7 @@ def _sum_part(
     ranks = form.cut(tolerance)[0]
     rows = len(problem.weights) * (len(problem.classes) if every_label else 1)
     kind = x.device.type
-    # A core works on one reference at a time, so that its values do not count.
+    # A core works on one reference point at a time, so the memory for its values is negligible.
     pair_bytes = x.element_size() * len(x) * (rows if every_label and kind != "cpu" else 1)
     fitting = max(BLOCK_BYTES[kind] // pair_bytes, 1)
     size = min(1 << fitting.bit_length() - 1, MAX_ROWS[kind])  # matrix products are fastest for powers of two
@@ -188,15 +190,15 @@ def _sort_blocks(
         for row in range(0, len(block), together):
             some = slice(row, row + together)
             keys = distances[some].view(torch.int64) if problem.is_direct else whole_keys(distances[some])
-            own = torch.arange(len(keys), device=x.device) + (first + start + row)
-            order = _order(problem, keys, own, (block[some], x), ranks=ranks, space=space)
+            indices = torch.arange(len(keys), device=x.device) + (first + start + row)
+            order = _order(problem, keys, indices, (block[some], x), ranks=ranks, space=space)
             yield slice(start + row, start + row + len(keys)), keys, order
 
 
 def _order(
     problem: NeighborProblem,
     keys: Int64[Tensor, "some n"],
-    own: Int64[Tensor, " some"],
+    indices: Int64[Tensor, " some"],
     places: tuple[Tensor, Tensor],
     *,
     ranks: int,
@@ -210,21 +212,21 @@ def _order(
     Args:
         problem: what is valued.
         keys: to sort by.
-        own: index of each reference point.
+        indices: index of each reference point.
         places: coordinates of the reference points, and of all points.
         ranks: how many of the nearest points are needed.
         space: memory for the order of one reference point.
     """
     rows = torch.arange(len(keys), device=keys.device)
     if problem.held_out:
-        keys[rows, own] = NEVER
+        keys[rows, indices] = NEVER
     order = orders(keys, ranks, space)
     again = rows[:0] if problem.is_direct else too_close(keys, order)
     if len(again):
         references, x = places
         keys[again] = distances_directly(references[again], x).view(torch.int64)
         if problem.held_out:
-            keys[rows, own] = NEVER
+            keys[rows, indices] = NEVER
         order = orders(keys, ranks, space)
     return order
 
@@ -263,7 +265,7 @@ def _value_points(
 
 
 def _to_tensors(device: str, *arrays: NDArray[Any]) -> list[Tensor]:
-    """Return arrays as tensors. Arrays shared by another process are read-only; nothing here writes to them."""
+    """Return arrays as tensors. Those that another process shares are read-only; nothing in this module writes."""
     if all(array.flags.writeable for array in arrays):
         return [torch.from_numpy(array).to(device) for array in arrays]
     with warnings.catch_warnings(action="ignore"):

@@ -73,16 +73,18 @@ def _products(
     """Return the coefficient of z**degree in the product of the P_c, and of z**(degree-1) given a point of a class."""
     polynomial = _binomials(torch.where(is_label, 0, counts), votes, unit)  # the label's factor is 1
     polynomial[votes] = polynomial[votes] * tie
-    given = _binomials((counts - 1).clamp(min=0), votes - 1, unit)
-    given[votes - 1] = given[votes - 1] * tie
+    conditional = _binomials((counts - 1).clamp(min=0), votes - 1, unit)
+    conditional[votes - 1] = conditional[votes - 1] * tie
     # Products over the classes before and after a class: dividing by its polynomial would lose all digits at large K.
     before: list[Polynomial] = [[torch.ones_like(unit)]]
     for number in range(len(counts)):
         before.append(_multiply(before[-1], [coefficient[number] for coefficient in polynomial], degree))
-    joined, after = torch.empty_like(counts), [torch.ones_like(unit)]
+    joined = torch.empty_like(counts)
+    after = [torch.ones_like(unit)]
     for number in reversed(range(len(counts))):
         joined[number] = sum(
-            given[m][number] * _coefficient(before[number], after, degree - 1 - m) for m in range(min(votes, degree))
+            conditional[m][number] * _coefficient(before[number], after, degree - 1 - m)
+            for m in range(min(votes, degree))
         )
         after = _multiply(after, [coefficient[number] for coefficient in polynomial], degree - 1)
     product = before[-1]

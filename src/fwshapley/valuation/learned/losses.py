@@ -93,7 +93,7 @@ def regression_loss(
 
 @dataclass(frozen=True, eq=False)
 class MultilinearLoss:
-    """Least squares on coalitions of all points, which each joins with probability t; values at every t minimize it.
+    """Least squares on coalitions that each point joins with probability t; the values at every t minimize it.
 
     A step uses one node t. The values of the batch are the network's; those of all other points are its most recent
     ones, which are kept in its buffer `last_values`, (n, nodes), so that checkpoints contain them. Several processes
@@ -173,16 +173,17 @@ class BatchLoss:
 
     def with_unit(self, batch_size: int, generator: torch.Generator) -> BatchLoss:
         """Return the loss in units of the mean squared value of all players of a batch."""
-        everyone = torch.ones(1, batch_size, dtype=torch.bool, device=self.games.x.device)
+        all_players = torch.ones(1, batch_size, dtype=torch.bool, device=self.games.x.device)
         values = [
-            self.games(everyone, self.games.draw_references(self.n_references, generator), rows)
+            self.games(all_players, self.games.draw_references(self.n_references, generator), rows)
             for rows in self._draw_batches(batch_size, generator)
         ]
         return replace(self, unit=float(torch.cat(values).square().mean()) or 1.0)
 
     def mean_value(self, weights: Semivalue, batch_size: int, generator: torch.Generator) -> float:
         """Return the mean value of a point of a batch, sum_s w(s) E[v(s + 1) - v(s)], from sampled coalitions."""
-        games, device, gains = self.games, self.games.x.device, []
+        games, device = self.games, self.games.x.device
+        gains = []
         law = torch.from_numpy(weights.join_law(batch_size)).float().to(device)
         count = self.n_sizes * self.n_per_size
         for rows in self._draw_batches(batch_size, generator):

@@ -71,7 +71,8 @@ def train_as_published(
     games: NeighborGames, weights: Semivalue, batch_size: int, trainer: Trainer, seed: int
 ) -> Trained:
     """Train a network of the paper's form on the values of coalitions of batches."""
-    device, batch_size = games.x.device, min(batch_size, len(games.x))
+    device = games.x.device
+    batch_size = min(batch_size, len(games.x))
     with private_randomness(device):
         torch.manual_seed(seed)
         network = PublishedNetwork(games.x.cpu(), games.n_classes).to(device)

@@ -24,7 +24,7 @@ TRUNCATION_STEPS = 5
 """Steps in a row that must stay within the tolerance before a walk is truncated, as in Ghorbani & Zou's code."""
 
 
-class Run(NamedTuple):
+class Walk(NamedTuple):
     """Positions at consecutive sizes, which players take one after the other.
 
     Attributes:
@@ -67,37 +67,37 @@ class TMCSampler(Sampler):
         self._cumulative_law = np.concatenate([[0.0], law.cumsum()[:-1].clip(max=1), [1.0]])  # exact at both ends
 
     def max_cost(self, number: int) -> int:
-        """Return the fits of a round without truncation: one a position, and one for the start of each run."""
-        runs = list(self._draw_runs(np.random.default_rng((self.seed, number))))
-        ends = sum((run.size > 0) - (run.size + len(run.positions) == self.n) for run in runs)
+        """Return the fits of a round without truncation: one a position, and one for the start of each walk."""
+        walks = list(self._draw_walks(np.random.default_rng((self.seed, number))))
+        ends = sum((walk.size > 0) - (walk.size + len(walk.positions) == self.n) for walk in walks)
         return self.n + ends
 
     def draw(self, number: int) -> Draw:
         """Make a round."""
         generator = np.random.default_rng((self.seed, number))
-        runs = list(self._draw_runs(generator))
+        walks = list(self._draw_walks(generator))
         order = generator.permutation(self.n)
         contributions = torch.zeros(self.n, dtype=torch.float64)
         total_fits = 0
-        for run in runs:
-            players = order[run.positions]
-            others = generator.permutation(np.delete(order, run.positions))
+        for walk in walks:
+            players = order[walk.positions]
+            others = generator.permutation(np.delete(order, walk.positions))
             start = torch.zeros(self.n, dtype=torch.bool)
-            start[others[: run.size]] = True
+            start[others[: walk.size]] = True
             gains, n_fits = self._walk(start, players)
             contributions[players] = torch.tensor(gains, dtype=torch.float64)
             total_fits += n_fits
         return Draw(torch.stack([contributions, contributions.square()]), total_fits)
 
-    def _draw_runs(self, generator: np.random.Generator) -> Iterator[Run]:
-        """Yield the runs of a round: first of sizes with one position or more, then of sizes with two or more, ..."""
+    def _draw_walks(self, generator: np.random.Generator) -> Iterator[Walk]:
+        """Yield the walks of a round: first of sizes with one position or more, then of sizes with two or more, ..."""
         ends = np.floor(self._cumulative_law * self.n + generator.random())
         count = np.diff(ends).astype(np.int64)
         first = np.concatenate([[0], count.cumsum()])
         for layer in range(int(count.max())):
             sizes = np.flatnonzero(count > layer)
-            for run in np.split(sizes, np.flatnonzero(np.diff(sizes) > 1) + 1):
-                yield Run(int(run[0]), first[run] + layer)
+            for walk in np.split(sizes, np.flatnonzero(np.diff(sizes) > 1) + 1):
+                yield Walk(int(walk[0]), first[walk] + layer)
 
     def _walk(self, coalition: Bool[Tensor, " n"], players: NDArray[np.int64]) -> tuple[list[float], int]:
         """Return what each player adds to the coalition as they join it in turn, and the number of fits."""
