@@ -1,8 +1,8 @@
-"""Parallel work on threads, processes or machines: results come in order, with the same bits wherever computed.
+"""Parallel work on threads, processes or machines: results come in order and are identical wherever computed.
 
 Each task runs on one core: with several threads, sums would depend on their number. The limit applies only to the
-thread that runs the task, and only meanwhile. `torch.set_num_threads` is not enough, because it also changes what other
-threads get when they first use torch.
+thread that runs the task, and only while it runs. `torch.set_num_threads` is not enough, because it also changes what
+other threads get when they first use torch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def spread(
     shared: tuple[Any, ...] = (),
     threads: bool = False,
 ) -> Generator[Output, None, None]:
-    """Yield function(*shared, item) of each item, in order, computed where the active `joblib.parallel_config` says.
+    """Yield function(*shared, item) of each item, in order, by the workers of the active `joblib.parallel_config`.
 
     Args:
         function: runs on one core.

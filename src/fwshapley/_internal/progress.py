@@ -1,4 +1,4 @@
-"""How far long work is: a bar on a terminal, and a line now and then where output goes to a file."""
+"""Progress of long work: a bar on a terminal, and a line from time to time where output goes to a file."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ class ProgressBar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
-        if self._next_line > FIRST_LINE_SECONDS and kind is None:  # there was a line, so somebody waits for the last
+        if self._next_line > FIRST_LINE_SECONDS and kind is None:  # lines were printed, so the last one is expected
             _print(f"{self._description}: done in {self._elapsed:.0f} s")
 
     def advance(self, steps: int, note: str = "") -> None:
         """Count steps as done and show a note beside them."""
         self._done += steps
-        if self._unit and self._elapsed > PATIENCE_SECONDS:  # earlier, start-up would be taken for the pace
+        if self._unit and self._elapsed > PATIENCE_SECONDS:  # earlier, start-up would distort the estimate
             expected = self._elapsed * self._total / self._done
             announce(self._description, f"{self._total:,} {self._unit}", seconds=expected)
             self._unit = ""

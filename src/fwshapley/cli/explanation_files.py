@@ -38,9 +38,9 @@ class Explanations:
 
     Attributes:
         attribution: under a list of semivalues.
-        inputs: that are explained.
-        format: in which they were read.
-        predictions: of the surrogate, and of the model where it was given.
+        inputs: the explained inputs.
+        format: of the files that they were read from.
+        predictions: of the surrogate, and of the model if it was passed.
         predicted_by: "the model" or "the surrogate", if it predicts the outputs that are explained; otherwise None.
     """
 
@@ -152,15 +152,17 @@ def _write_arrays(results: Explanations, path: Path) -> None:
 
 
 def _predicted(results: Explanations) -> dict[str, Any]:
-    """Return predictions of each input and output: of the surrogate, and of the model where it was given."""
+    """Return predictions of each input and output: of the surrogate, and of the model if it was passed."""
     both = {"model_prediction": results.predictions.model, "surrogate_prediction": results.predictions.surrogate}
     return {name: outputs.float().numpy() for name, outputs in both.items() if outputs is not None}
 
 
 def _predictions_in_lines(results: Explanations) -> dict[str, Any]:
     """Return predictions of the output of each line; where outputs are classes, also the most probable class."""
-    attribution, n_weights = results.attribution, len(results.weights)
-    numbers, lines = attribution.outputs.numpy(), {}
+    attribution = results.attribution
+    n_weights = len(results.weights)
+    numbers = attribution.outputs.numpy()
+    lines = {}
     for name, predictions in _predicted(results).items():
         explained = np.take_along_axis(predictions, numbers, 1)
         lines[name] = np.repeat(explained[:, None], n_weights, 1).reshape(-1)

@@ -52,7 +52,7 @@ KIND_NAMES: Mapping[InputKind, str] = {
 
 @dataclass(frozen=True)
 class InputFormat:
-    """How files become inputs. What is None is found from the first file that is read.
+    """How files become inputs. Attributes that are None are inferred from the first file that is read.
 
     Attributes:
         kind: of inputs.
@@ -144,8 +144,8 @@ class Inputs:
     """Inputs that were read.
 
     Attributes:
-        x: a DataFrame, indexed as its rows are called, so that errors call them the same; or an array: (rows, columns)
-            or (images, channels, height, width).
+        x: a DataFrame whose index contains the row numbers of the file, which errors mention; or an array: (rows,
+            columns) or (images, channels, height, width).
         files: the file of each input.
         rows: its row there, as a spreadsheet counts (the header is row 1), or from 0 for an .npz file; None for a
             picture.
@@ -196,13 +196,15 @@ def read_inputs(
     Args:
         paths: .csv files, .npz files, or pictures and folders of them.
         wanted: the format, as far as it is known.
-        most: read at most so many inputs, chosen at random.
+        most: number of inputs to read at most, chosen at random.
         seed: of the choice.
     """
     readers = [_find_reader(path) for path in paths]
     pictures = [path for path, reader in zip(paths, readers, strict=True) if reader is None]
     if pictures and len(pictures) < len(paths):
-        raise ValueError(f"{pictures[0]} contains pictures, {listed(set(paths) - set(pictures))} do not: one at a time")
+        raise ValueError(
+            f"{pictures[0]} contains pictures, {listed(set(paths) - set(pictures))} do not: read them separately"
+        )
     if pictures:
         return _read_pictures(pictures, wanted, most, seed)
     parts = []
@@ -214,7 +216,7 @@ def read_inputs(
 
 
 def _find_reader(path: Path) -> Any:  # noqa: ANN401 - a function
-    """Return the function that reads a table or arrays, None for pictures, or say which files are read."""
+    """Return the function that reads a table or arrays, None for pictures; raise an error for other files."""
     suffix = path.suffix.lower()
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
@@ -293,7 +295,7 @@ def _read_arrays(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
     if x.ndim > 2:  # noqa: PLR2004 - rows and columns
         return _read_image_array(path, x, wanted)
     wanted = _with_kind(wanted, "rows", path)
-    named = next((arrays[each] for each in NAME_ARRAYS if each in arrays), None)
+    named = next((arrays[key] for key in NAME_ARRAYS if key in arrays), None)
     columns = None if named is None or named.size != x.shape[1] else tuple(map(str, named.reshape(-1)))
     note = f"{path.name}: {counted(len(x), 'row')}, {counted(x.shape[1], 'column')} of numbers"
     return Inputs(x, (str(path),) * len(x), tuple(range(len(x))), columns, (note,)), wanted
@@ -318,7 +320,8 @@ def _scale(images: NDArray[Any], wanted: InputFormat, path: Path) -> tuple[NDArr
     has_bytes, channels = images.dtype == np.uint8, images.shape[1]
     if wanted.channels not in (None, channels):
         raise ValueError(f"images of {path} have {counted(channels, 'channel')}, expected {wanted.channels}")
-    floats, notes = images.astype(np.float32), []
+    floats = images.astype(np.float32)
+    notes = []
     if has_bytes and wanted.scaled:
         floats /= LARGEST_BYTE
         notes.append("bytes are divided by 255: values from 0 to 1")

@@ -69,7 +69,7 @@ def describe(error: BaseException) -> str:
     """Return the kind and the message of an error, on one line."""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001 - the user's code may fail at that, too
+    except Exception:  # noqa: BLE001 - str() of a user's error may raise anything
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -105,6 +105,6 @@ def _is_users(file: Path) -> bool:
 
 
 def _relative(file: Path) -> Path:
-    """Return a path as the user would write it: below the current folder, or whole."""
-    here = Path.cwd()
-    return file.relative_to(here) if file.is_relative_to(here) else file
+    """Return a path relative to the current folder if it is below it, else unchanged."""
+    current = Path.cwd()
+    return file.relative_to(current) if file.is_relative_to(current) else file

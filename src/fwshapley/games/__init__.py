@@ -1,4 +1,4 @@
-"""Games: what a coalition of players is worth."""
+"""Games: functions that return the value of coalitions of players."""
 
 from fwshapley.games.game import AnyGame, CheckedGame, FunctionGame, Game, as_game
 from fwshapley.games.knn import NeighborGame

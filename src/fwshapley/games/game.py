@@ -111,7 +111,7 @@ class CheckedGame:
     def __call__(self, coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
         """Value of each coalition, a column per output."""
         with torch.no_grad():
-            values = self._checked(self.game(coalitions.clone()), coalitions)  # a game may use its masks as scratch
+            values = self._checked(self.game(coalitions.clone()), coalitions)  # a game may change its masks
         self.calls += len(coalitions)
         return values
 

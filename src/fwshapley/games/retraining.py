@@ -114,7 +114,7 @@ class RetrainingGame:
         return value
 
     def _lacks_points(self, members: NDArray[np.bool_]) -> bool:
-        """Whether a coalition lacks half the points of some class, so that a model may fail to fit for want of them."""
+        """Whether a coalition lacks half the points of some class, so that a model may fail to fit."""
         sizes = np.bincount(self._class_numbers)
         present = np.bincount(self._class_numbers[members], minlength=len(sizes))
         return bool((2 * present <= sizes).any())

@@ -90,7 +90,7 @@ def parse_numbers(entries: pd.Series) -> NDArray[np.float64]:
 
 
 def parse_dates(entries: pd.Series, *, strict: bool) -> pd.Series:
-    """Return texts as dates, NaT where they are not; forms that leave open what is day and what is month are none.
+    """Return texts as dates, NaT where they are not; ambiguous forms such as 01/02/2024 are not dates.
 
     Args:
         entries: texts.

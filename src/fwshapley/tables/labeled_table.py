@@ -57,7 +57,6 @@ class Table:
 
     noun: ClassVar[str] = "row"
     key: ClassVar[str] = "row"
-    whole: ClassVar[str] = "table"
 
     def __len__(self) -> int:
         return len(self.y)
@@ -139,8 +138,8 @@ def read_table(
     """Read labeled rows and turn them into coordinates, 8 bytes for each row and coordinate.
 
     Numbers are standardized, dates become days, categories one coordinate each; missing numbers become the median.
-    Left out are columns that are constant, that name or number the rows, or that have too many categories, and rows
-    without a label. The notes of the table say so.
+    Columns that are constant, name or number the rows, or have too many categories are left out, and so are rows
+    without a label. The notes of the table list what was left out.
 
     Args:
         path: of a .csv file, whose separator (comma, semicolon or tab) is found in its header, or an .npz file with
@@ -182,7 +181,8 @@ def _read_labeled(
 ) -> tuple[pd.DataFrame, pd.Series, str, CsvFile | None, list[str]]:
     """Return features, labels as text, the name of their column, the .csv file and notes; without unlabeled rows."""
     if path.suffix.lower() == ".npz":
-        csv, (frame, labels, label) = None, _read_arrays(path, label)
+        csv = None
+        frame, labels, label = _read_arrays(path, label)
         notes = [f"rows are counted from 0, as in {path.name}"]
     else:
         csv = open_csv(path, encoding)
@@ -221,10 +221,11 @@ def _scale(
         path: of the file, for errors.
         frame: its columns.
         columns: how they become coordinates.
-        scaled_by: name of the file that this was found from, if another.
+        scaled_by: name of the file that the scaling was computed from, if it is another one.
     """
     x = np.empty((len(frame), sum(column.width for column in columns)))
-    start, flaws = 0, []
+    start = 0
+    flaws = []
     for column in columns:
         try:
             flaws.append(column.write_coordinates(frame[column.name], x[:, start : start + column.width]))

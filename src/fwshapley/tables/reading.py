@@ -1,4 +1,4 @@
-"""Reading .csv and .npz files, compressed or not; every failure says which file, what is wrong with it, what to do."""
+"""Reading .csv and .npz files, compressed or not; every error names the file, what is wrong with it, and what to do."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def open_csv(path: Path, encoding: str = "utf-8") -> CsvFile:
 
 
 def is_foreign(path: Path) -> bool:
-    """Return whether the name of a file says that it is not a table, or in a format that is not read."""
+    """Return whether the name of a file has the ending of another format than .csv or .npz."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     compressed = suffixes[-1:] and suffixes[-1] in COMPRESSED
     return any(suffix in FOREIGN for suffix in (suffixes if compressed else suffixes[-1:]))
@@ -205,11 +205,11 @@ def find_array(path: Path, arrays: Mapping[str, NDArray[Any]], names: Sequence[s
         names: to look for, as `INPUT_ARRAYS`.
         contents: what the array contains, for errors.
     """
-    found = [name for name in names if name in arrays]
-    if not found:
+    present = [name for name in names if name in arrays]
+    if not present:
         listing = listed(arrays, MOST_COLUMNS_LISTED)
         raise ValueError(f"{path} must have an array {names[0]!r} of {contents}; it has {listing}")
-    return found[0]
+    return present[0]
 
 
 def check_column(path: Path, wanted: str | None, names: Sequence[str], option: str) -> str:

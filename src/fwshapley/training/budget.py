@@ -11,7 +11,7 @@ from fwshapley._internal.checks import check_flag, check_kind, check_real, check
 
 
 class FewStepsWarning(UserWarning):
-    """The time of a training run was over after so few steps that the network has learned little.
+    """The time budget of a training run ended after so few steps that the network has learned little.
 
     Example:
         >>> import warnings
@@ -72,7 +72,7 @@ class TrainingOptions:
     """How a network is trained: everything about a training run except the network, its loss and its data.
 
     Attributes:
-        budget: seconds or steps; the schedule of the learning rate is sized by it.
+        budget: seconds or steps, over which the learning rate is scheduled.
         batch_size: rows per step, over all processes.
         learning_rate: peak; it rises over the first 5 % of the budget and then falls to zero along a cosine.
         weight_decay: of AdamW.

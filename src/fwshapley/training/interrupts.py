@@ -11,8 +11,7 @@ from typing import Self
 class HeldInterrupts:
     """Context manager that delays Ctrl-C to its end; meanwhile, `pending` is True once Ctrl-C was pressed.
 
-    A second Ctrl-C is not delayed. Nor is any where Python would not raise `KeyboardInterrupt`: in other threads, or if
-    another handler is installed.
+    A second Ctrl-C is not delayed. In other threads, or if another handler is installed, nothing is delayed.
 
     Args:
         enabled: False delays nothing.

@@ -1,7 +1,7 @@
 """The training loop of every network: budget, learning rate, validation, checkpoints, several processes.
 
 Each step draws a batch, computes the loss, and updates the module by AdamW with gradients clipped at norm 1. From time
-to time the validation loss is computed; the state with the lowest one is what the module has in the end.
+to time the validation loss is computed; in the end, the module has the state with the lowest one.
 """
 
 from __future__ import annotations
@@ -319,7 +319,8 @@ class _Run(Resumable):
             self.module.load_state_dict(self.progress.best)
         self.module.zero_grad(set_to_none=True)
         self.module.eval()
-        for name in FORWARD_NAMES:  # otherwise it would autocast from now on; accelerate's way breaks compiled modules
+        # Otherwise it would keep autocasting; accelerate's own function breaks compiled modules.
+        for name in FORWARD_NAMES:
             self.module.__dict__.pop(name, None)
         self.module.__dict__.update(self._forward)
         with self.private.turn():

@@ -1,7 +1,7 @@
 """What training shares with the rest of the process, one run at a time: torch's generators and accelerate's state.
 
 Dropout draws from torch's global generators, which all threads share, and accelerate keeps its state on its classes.
-So threads that train take turns, step by step, and each step finds the generators and the state of its own run.
+So threads that train take turns, step by step, and each step uses the generators and the state of its own run.
 """
 
 from __future__ import annotations

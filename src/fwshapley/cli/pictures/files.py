@@ -75,7 +75,7 @@ class Size(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Size:
-        """Return the size that HEIGHTxWIDTH says; a single number is both."""
+        """Return the size that HEIGHTxWIDTH describes; a single number is both."""
         numbers = text.lower().split("x")
         if len(numbers) > 2 or not all(number.isdecimal() and int(number) for number in numbers):  # noqa: PLR2004 - two sides
             raise ValueError(f"--size must be HEIGHTxWIDTH, such as 32x32; got {text}")
@@ -251,7 +251,8 @@ def make_thumbnail(path: Path) -> Picture:
     """Return a small version of a picture; a tiny one is enlarged, so that its pixels can be seen."""
     from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
 
-    picture, buffer = load_picture(path), io.BytesIO()
+    picture = load_picture(path)
+    buffer = io.BytesIO()
     longer = max(picture.size)
     if longer <= TINY:
         times = SIDE // longer

@@ -109,7 +109,7 @@ class NeighborProblem:
         )
 
     def __sizeof__(self) -> int:
-        """Bytes of all arrays, by which backends of joblib see that the problem is worth sharing between tasks."""
+        """Bytes of all arrays, by which backends of joblib decide whether to share the problem between tasks."""
         arrays = (self.places.factor, self.places.reference, self.labels, self.reference_labels)
         return sum(array.nbytes for array in arrays)
 

@@ -18,7 +18,7 @@ class BanzhafSampler(Sampler):
     """Draws coalitions that each point joins with probability t, independently.
 
     phi_i = E[v | i in S] - E[v | i not in S] is the Banzhaf(t) value. A number near the values is subtracted first,
-    which leaves the estimate as it is and keeps the digits of its error.
+    which does not change the estimate and avoids cancellation in its error.
 
     Args:
         game: the game.
@@ -54,6 +54,6 @@ class BanzhafSampler(Sampler):
         count, first, second = sums.reshape(2, 3, -1).unbind(1)
         mean = first / count
         variance = (second - first * mean).clamp(min=0) / (count - 1)
-        too_few = (count < 2).any(0)  # noqa: PLR2004 - two make a variance
+        too_few = (count < 2).any(0)  # noqa: PLR2004 - a variance needs two
         stderr = (variance / count).sum(0).sqrt().masked_fill(too_few, torch.nan)
         return (mean[0] - mean[1]).masked_fill(too_few, torch.nan), stderr

@@ -1,8 +1,8 @@
 """Sampling of values for games whose every call is a model fit: reproducible on any number of cores, and resumable.
 
 A sampler is an endless list of draws. Draw number k depends on the seed and k alone; it evaluates some coalitions and
-returns numbers per point, which are added up in the order of the draws. So the sums over the first K draws are the same
-bits on any number of cores, and continue from a checkpoint. A draw starts only if its worst-case cost fits the
+returns numbers per point, which are added up in the order of the draws. So the sums over the first K draws are
+identical on any number of cores, and continue from a checkpoint. A draw starts only if its worst-case cost fits the
 remaining budget, so that no more fits are made than allowed. Equations: docs/math.md, section 8.
 """
 

@@ -93,9 +93,9 @@ class RetrainingValuator(Valuator):
         empty_value: value of the empty coalition; None is the score of a model that knows the labels but no features.
         seed: of all random numbers, also for each `random_state` of the model that is None.
         n_jobs: number of processes to fit in, as joblib has it; None is one, or the active `joblib.parallel_config`.
-            Values are the same bits for any number. During the fits the BLAS libraries of this process use one thread.
+            Values are identical for any number. During the fits the BLAS libraries of this process use one thread.
         checkpoint: file to save to every 20 seconds, at the end, and when interrupted.
-        resume: continue from the checkpoint if it exists. `n_fits` may be larger than before, but for "least_squares".
+        resume: continue from the checkpoint if it exists. `n_fits` may then be larger, except for "least_squares".
         progress: announce what a long run will cost, and show progress in fits: a bar on a terminal, lines elsewhere.
 
     Attributes:
