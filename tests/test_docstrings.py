@@ -15,13 +15,7 @@ import torch
 
 import fwshapley as fw
 
-MODULES = (
-    "fwshapley",
-    "fwshapley.explanation",
-    "fwshapley.explanation.baselines",
-    "fwshapley.games",
-    "fwshapley.valuation",
-)
+PARTS = ("", ".explanation", ".explanation.baselines", ".games", ".valuation")
 CONSTANTS = {"FEASIBLE_SET", "BASELINES"}
 """Names whose docstrings Python does not keep."""
 
@@ -34,7 +28,7 @@ WITHOUT_EXAMPLE = {
 
 def public_objects() -> Iterator[tuple[str, object]]:
     seen = set()
-    for module in map(importlib.import_module, MODULES):
+    for module in (importlib.import_module(f"fwshapley{part}") for part in PARTS):
         for name in module.__all__:
             member = getattr(module, name)
             if not isinstance(member, ModuleType | str) and name not in CONSTANTS and id(member) not in seen:

@@ -35,9 +35,9 @@ def test_what_serves_does_not_import_torch(code: str) -> None:
     assert "torch" not in modules_after(code)
 
 
-@pytest.mark.parametrize("name", ["fwshapley", "fwshapley.explanation", "fwshapley.games", "fwshapley.valuation"])
-def test_every_public_name_can_be_imported(name: str) -> None:
-    module = importlib.import_module(name)
+@pytest.mark.parametrize("path", ["fwshapley", "fwshapley.explanation", "fwshapley.games", "fwshapley.valuation"])
+def test_every_public_name_can_be_imported(path: str) -> None:
+    module = importlib.import_module(path)
     names = module.__all__
     assert len(names) == len(set(names))
     for name in names:

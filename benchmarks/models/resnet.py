@@ -18,8 +18,8 @@ from torch.nn import functional
 
 import fwshapley as fw
 from benchmarks.harness.options import read_data
-from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.files import written_whole
+from fwshapley._internal.safetensors_file import digest
 from fwshapley.datasets.formats import Split
 from fwshapley.explanation.inputs import Augment
 from fwshapley.games.masked_model import MaskedModel, Output

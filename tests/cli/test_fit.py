@@ -18,8 +18,8 @@ from PIL import Image
 import fwshapley as fw
 from cli_cases import Classifier, export, run, write_models, write_pictures, write_rows, write_table
 from fwshapley._internal import progress
-from fwshapley._internal.safetensors_file import load_bundle
 from fwshapley._internal.files import locked
+from fwshapley._internal.safetensors_file import load_bundle
 from fwshapley.cli.fit_record import COMMAND, open_explainer
 from fwshapley.cli.input_files import InputFormat, read_inputs
 from fwshapley.cli.model_loading import ExportedModel

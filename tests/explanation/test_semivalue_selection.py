@@ -133,7 +133,7 @@ def test_ties_go_to_the_first(explainer: fw.FeatureExplainer) -> None:
 
 def test_what_cannot_be_chosen_is_an_error(explainer: fw.FeatureExplainer) -> None:
     kernel = fit(fw.FeatureExplainer(seeded(TableModel, 6), surrogate=None, objective="kernel", weights=fw.Shapley()))
-    with pytest.raises(ValueError, match="objective='multilinear'.*Shapley"):
+    with pytest.raises(ValueError, match=r"objective='multilinear'.*Shapley"):
         choose_weights(kernel, X)
     raw = fit(fw.FeatureExplainer(seeded(TableModel, 6), surrogate=None, output="raw"))
     with pytest.raises(ValueError, match="output='raw'"):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fwshapley.cli.pictures.labeled_folder import find_pictures
 from fwshapley.cli.pictures.files import SIDE, Look, Size, load_picture, look_at, make_thumbnail
+from fwshapley.cli.pictures.labeled_folder import find_pictures
 
 
 def write_picture(path: Path, size: tuple[int, int] = (8, 8), mode: str = "L") -> Path:
