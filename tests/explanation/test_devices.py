@@ -17,10 +17,8 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.coalitions import (
     draw_bernoulli,
-    draw_by_law,
     draw_distinct,
     draw_of_sizes,
-    draw_pairs,
     draw_permutations,
     make_generator,
 )
@@ -31,14 +29,11 @@ from models import ImageModel, TableModel, images, rows, seeded
 
 WEIGHTS = fw.Beta(4, 1)
 GAME = Pairwise(torch.linspace(-1, 1, 9), torch.ones(9, 9))
-LAW = torch.from_numpy(WEIGHTS.size_law(9))
 
 DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
     "permutations": lambda generator: draw_permutations(4, 9, generator),
     "bernoulli": lambda generator: draw_bernoulli([0.5], 9, generator),
     "of sizes": lambda generator: draw_of_sizes([3], 9, generator),
-    "by law": lambda generator: draw_by_law(LAW, 4, generator),
-    "pairs": lambda generator: draw_pairs(LAW, 4, generator).coalitions,
     "distinct": lambda generator: draw_distinct(3, 10, 9, generator),
 }
 

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from brute_force import all_coalitions
-from fwshapley.coalitions import draw_bernoulli, draw_by_law, make_generator
+from fwshapley.coalitions import draw_bernoulli, draw_of_sizes, make_generator
 from fwshapley.games import Random
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.objectives import (
@@ -91,7 +91,9 @@ def test_excess_of_the_multilinear_loss_is_squared_error_on_average(t: float) ->
 
 def test_the_kernel_loss_of_drawn_coalitions_is_least_at_the_values() -> None:
     weights = fw.Beta(4, 1)
-    coalitions = draw_by_law(torch.from_numpy(weights.size_law(N)), 20_000, make_generator(2))[None]
+    generator = make_generator(2)
+    sizes = 1 + torch.from_numpy(weights.size_law(N)).multinomial(20_000, replacement=True, generator=generator)
+    coalitions = draw_of_sizes(sizes, N, generator)[None]
     gain = GAME(coalitions[0])[None] - GAME(torch.zeros(1, N, dtype=torch.bool))
     psi = fw.exact_values(GAME, weights)[None].clone().requires_grad_()
     kernel_loss(psi, gain, coalitions, torch.ones(1, 20_000, dtype=torch.float64)).sum().backward()
