@@ -201,7 +201,11 @@ def test_what_is_asked_for_is_taken_if_the_outputs_allow_it(output: Output, func
     [
         ("probability", linear, "needs class probabilities that sum to 1"),
         ("logit", chance, "or 'label_probability' if each output"),
-        ("label_probability", linear, "needs probabilities, and the model returns others; pass output='raw'"),
+        (
+            "label_probability",
+            linear,
+            "needs probabilities, and some outputs of the model are not between 0 and 1; pass output='raw'",
+        ),
     ],
 )
 def test_outputs_that_are_no_probabilities_are_not_taken_for_such(

@@ -1,6 +1,6 @@
 """Arrays and facts in one safetensors file: written completely, verified when read, never pickled.
 
-A file holds numpy arrays or torch tensors; those of numpy are read and written without importing torch.
+A file contains numpy arrays or torch tensors; those of numpy are read and written without importing torch.
 """
 
 from __future__ import annotations

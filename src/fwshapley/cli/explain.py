@@ -31,7 +31,7 @@ from fwshapley.cli.console import (
 )
 from fwshapley.cli.explanation_files import FILES, Explanations, FileFormat, write_explanations
 from fwshapley.cli.fit_record import ExplainerFile, open_explainer
-from fwshapley.cli.input_files import parse_numbers, read_inputs
+from fwshapley.cli.input_files import parse_number_list, read_inputs
 from fwshapley.cli.model_loading import as_in_file, find_model
 from fwshapley.explanation.predictions import Predictions
 from fwshapley.semivalues import Total
@@ -101,27 +101,31 @@ def explain(
                 "--errors needs an explainer fitted with --calibrate; or give --refine for standard errors"
             )
         wanted = saved.record.format if encoding is None else replace(saved.record.format, encoding=encoding)
-        found, wanted = read_inputs(inputs, wanted)
+        batch, wanted = read_inputs(inputs, wanted)
         guessed = "" if saved.is_recorded else "fwshapley fit did not make this explainer: the input format is a guess"
-        print_notes(filter(None, [*found.notes, found.about_rows, guessed]))
+        print_notes(filter(None, [*batch.notes, batch.about_rows, guessed]))
         if refine is not None:
-            count = counted(refine * len(found), "coalition")
+            count = counted(refine * len(batch), "coalition")
             print_notes(
-                [f"refining with {refine:,} coalitions for each of {counted(len(found), 'input')}: {count} in all"]
+                [f"refining with {refine:,} coalitions for each of {counted(len(batch), 'input')}: {count} in all"]
             )
-        predictions = explainer.predictions(found.x)
+        predictions = explainer.predictions(batch.x)
         chosen, predicted_by = _choose_outputs(explainer, predictions, outputs)
         began = time.perf_counter()
         if refine is None:
-            attribution = explainer.explain(found.x, weights=semivalues, outputs=chosen, total=total, errors=errors)
+            attribution = explainer.explain(batch.x, weights=semivalues, outputs=chosen, total=total, errors=errors)
         else:
-            attribution = explainer.refine(found.x, weights=semivalues, outputs=chosen, n_calls=refine)
+            attribution = explainer.refine(batch.x, weights=semivalues, outputs=chosen, n_calls=refine)
         attribution = _stacked(attribution.to("cpu"))
         took = time.perf_counter() - began
-        results = Explanations(attribution, found, wanted, predictions.to("cpu"), predicted_by)
-        each = f", {duration(took / len(found))} each" if len(found) > 1 else ""
+        results = Explanations(attribution, batch, wanted, predictions.to("cpu"), predicted_by)
+        per_input = f", {duration(took / len(batch))} each" if len(batch) > 1 else ""
         print_notes(
-            [*_about_outputs(explainer, predicted_by), f"{attribution}: {duration(took)}{each}", *_warnings(results)]
+            [
+                *_about_outputs(explainer, predicted_by),
+                f"{attribution}: {duration(took)}{per_input}",
+                *_warnings(results),
+            ]
         )
         if top:
             _show_players(results, top)
@@ -140,7 +144,7 @@ def _choose_weights(alpha: float | None, beta: float | None, pairs: Sequence[str
         raise ValueError("--alpha and --beta give one semivalue, --weights several: use one of the two")
     semivalues: list[fw.Semivalue] = []
     for pair in pairs:
-        numbers = parse_numbers(pair)
+        numbers = parse_number_list(pair)
         if len(numbers) != 2:  # noqa: PLR2004 - alpha and beta
             raise ValueError(f"--weights must be alpha and beta, such as 16,1; got {pair}")
         semivalues.append(fw.Beta(*numbers))
@@ -161,8 +165,10 @@ def _load(folder: Path, saved: ExplainerFile, name: str | None, device: str) -> 
         )
     model = find_model(name, saved.output)
     if isinstance(model, nn.Module) == saved.is_black_box:
-        expected, given = ("a function or an estimator", "a torch module")[:: 1 if saved.is_black_box else -1]
-        raise TypeError(f"{folder} explains {expected}, and {name} is {given}; is () missing or too much at its end?")
+        expected, actual = "a torch module", "a function or an estimator"
+        if saved.is_black_box:
+            expected, actual = actual, expected
+        raise TypeError(f"{folder} explains {expected}, and {name} is {actual}; is () missing or too much at its end?")
     return fw.FeatureExplainer.load(folder, model=as_in_file(model, saved.record.format.layout), device=device)
 
 

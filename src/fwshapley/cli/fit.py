@@ -134,8 +134,8 @@ def fit(
         weights = _choose_weights(objective, alpha, beta)
         if not data.exists():
             raise FileNotFoundError(f"there is no file {data}")
-        found = find_model(model, output)
-        inputs, wanted = read_inputs([data], _with_columns_of(found, wanted), most=sample, seed=seed)
+        loaded_model = find_model(model, output)
+        inputs, wanted = read_inputs([data], _with_columns_of(loaded_model, wanted), most=sample, seed=seed)
         x, x_valid, about_valid = _validation_inputs(inputs, valid, wanted, seed)
         players, about_players = _choose_players(inputs, wanted, patch, segments)
         if calibrate and len(x_valid) < FEWEST_INPUTS:
@@ -144,9 +144,9 @@ def fit(
                 "them by --valid"
             )
         notes = (*inputs.notes, about_valid, about_players)
-        _announce(model, found, notes, budget)
+        _announce(model, loaded_model, notes, budget)
         explainer = fw.FeatureExplainer(
-            as_in_file(found, wanted.layout),
+            as_in_file(loaded_model, wanted.layout),
             players,
             output=output,
             objective=objective,
@@ -277,7 +277,7 @@ def _read_segments(path: Path) -> NDArray[np.int64]:
 
 
 def _announce(name: str, model: Any, notes: tuple[str, ...], budget: fw.Budget) -> None:  # noqa: ANN401 - any model
-    """Say what was read, and how long training takes."""
+    """Print what was read, and how long training takes."""
     kind = "" if isinstance(model, FunctionType) else f" ({type(model).__name__})"
     console.print(Text(f"Explaining {name}{kind}", style="bold"), soft_wrap=True)
     print_notes(notes)
@@ -313,12 +313,12 @@ def _show_training(explainer: fw.FeatureExplainer) -> None:
 def _calibrate(explainer: fw.FeatureExplainer, x_valid: pd.DataFrame | NDArray[Any]) -> None:
     """Estimate errors, for the semivalue that was learned or for the usual ones, and print how good that is."""
     weights = None if isinstance(explainer.fitted_.objective, Kernel) else [fw.Shapley(), *fw.semivalues.FEASIBLE_SET]
-    found = explainer.calibrate(x_valid, weights=weights)
-    score = found.scores[0]
+    error_model = explainer.calibrate(x_valid, weights=weights)
+    score = error_model.scores[0]
     print_line(
-        f"Errors calibrated for {counted(len(found.weights), 'semivalue')} on {found.n_inputs} inputs not trained on. "
-        f"On half of them, expected and measured errors of {found.weights[0]} have a rank correlation of "
-        f"{score.spearman:.2f}; the ratio of their mean squares is {score.ratio:.2f}."
+        f"Errors calibrated for {counted(len(error_model.weights), 'semivalue')} on {error_model.n_inputs} inputs not "
+        f"trained on. On half of them, expected and measured errors of {error_model.weights[0]} have a rank "
+        f"correlation of {score.spearman:.2f}; the ratio of their mean squares is {score.ratio:.2f}."
     )
 
 

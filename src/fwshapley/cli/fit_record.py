@@ -51,7 +51,7 @@ class FitRecord:
 
 @dataclass(frozen=True)
 class ExplainerFile:
-    """What the file of an explainer says without its model.
+    """What the file of an explainer contains besides networks.
 
     Attributes:
         record: how the explainer was fitted; guessed if Python saved it.
@@ -69,14 +69,15 @@ class ExplainerFile:
 
 
 def open_explainer(folder: Path) -> ExplainerFile:
-    """Read what a folder says about its explainer."""
+    """Read the description of the explainer in a folder."""
     path = folder / FILE
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
     if not path.exists():
         raise FileNotFoundError(f"{folder} contains no explainer ({FILE}): make one with fwshapley fit")
     facts, tensors = load_bundle(path, KIND)
-    surrogate, saved = facts["surrogate"], (facts["metadata"] or {}).get(COMMAND)
+    surrogate = facts["surrogate"]
+    saved = (facts["metadata"] or {}).get(COMMAND)
     try:
         record = None if saved is None else FitRecord.from_facts(saved)
     except (KeyError, TypeError) as error:

@@ -133,8 +133,8 @@ def image_format(
     return InputFormat(
         size=None if size is None else Size.parse(size),
         color=None if gray is None else "gray" if gray else "rgb",
-        mean=None if mean is None else parse_numbers(mean),
-        std=None if std is None else parse_numbers(std),
+        mean=None if mean is None else parse_number_list(mean),
+        std=None if std is None else parse_number_list(std),
         **others,
     )
 
@@ -177,7 +177,7 @@ class Inputs:
         return self.x.iloc[places] if isinstance(self.x, pd.DataFrame) else self.x[places]
 
 
-def parse_numbers(text: str) -> tuple[float, ...]:
+def parse_number_list(text: str) -> tuple[float, ...]:
     """Return numbers separated by commas."""
     try:
         numbers = tuple(float(part) for part in text.split(","))

@@ -175,14 +175,14 @@ def _check_options(
         return
     _refuse(of_tables, f"is for tables, and {data} is a folder of pictures")
     if of_pictures["--backbone"] is None:
-        _refuse(of_backbones, "is for a --backbone: networks that are trained here standardize pictures themselves")
+        _refuse(of_backbones, "is for a --backbone: networks that this command trains standardize pictures themselves")
     else:
         _refuse(of_training, "is for networks that are trained on the pictures: omit it, or the --backbone")
 
 
 def _refuse(options: Options, why: str) -> None:
-    for name, given in options.items():
-        if given is not None and given is not False:
+    for name, option in options.items():
+        if option is not None and option is not False:
             raise ValueError(f"{name} {why}")
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 from rich.text import Text
 
 from fwshapley._internal.files import written_whole
+from fwshapley._internal.html import Picture
 from fwshapley.cli.console import console, new_table, print_notes, print_table
 from fwshapley.cli.pictures.files import make_thumbnail
 from fwshapley.cli.pictures.labeled_folder import Pictures
@@ -19,7 +22,7 @@ from fwshapley.valuation.result import Valuation
 from fwshapley.valuation.suspects import Suspects, find_suspects
 
 Labeled = Table | Pictures
-"""What may be valued: each has features x, labels y and classes, and says what its points are called."""
+"""Labeled data to value, with features x, labels y, classes, and a name for its points."""
 
 RANKING, VALUES, REPORT = "ranking.csv", "valuation.safetensors", "report.html"
 
@@ -27,7 +30,7 @@ MAX_COMPARED = 1000
 """Most points of negative value that are compared with their neighbors, each at the cost of its distances to all."""
 
 ANOTHER, AGREE, NOT_COMPARED = "another label", "neighbors agree", "not compared"
-"""What neighbors say about a label, in a ranking."""
+"""Verdicts of a ranking: whether nearest neighbors have the label of a point."""
 
 COLUMNS = ("label", "verdict", "suggested", "votes", "value", "stderr")
 """Columns of a ranking after the rank and the name of the point; the columns of the file follow."""
@@ -68,7 +71,7 @@ def inspect(points: Labeled, reference: Labeled | None, valuation: Valuation, n_
 def rank_points(valued: ValuedPoints) -> pd.DataFrame:
     """Return all points in increasing order of value: rank, name and our columns, then the file's own columns.
 
-    The verdict says what the nearest neighbors of a point say about its label: "another label", which is then
+    The verdict compares the label of a point with those of its nearest neighbors: "another label", which is then
     suggested; "neighbors agree", if most have the same label; "not compared", if the point is not suspicious. Votes
     are the neighbors that have the suggested label, or agree with the label. Labels and columns are as they are
     written in the file; a column of the file that has one of our names is marked with the name of the file.
@@ -114,10 +117,7 @@ def write_results(valued: ValuedPoints, folder: Path, *, report: bool) -> list[P
 
 def _write_report(valued: ValuedPoints, path: Path) -> None:
     points = valued.points
-    images = None
-    if isinstance(points, Pictures):
-        files = points.files
-        images = lambda point: make_thumbnail(files[point])  # noqa: E731 - shorter than a function
+    images = partial(_thumbnail, points.files) if isinstance(points, Pictures) else None
     write_valuation_report(
         valued.valuation,
         path,
@@ -129,6 +129,10 @@ def _write_report(valued: ValuedPoints, path: Path) -> None:
         noun=points.noun,
         notes=[f"{points.about_keys[:1].upper()}{points.about_keys[1:]}.", *valued.notes],
     )
+
+
+def _thumbnail(files: Sequence[Path], point: int) -> Picture:
+    return make_thumbnail(files[point])
 
 
 def show(valued: ValuedPoints) -> None:

@@ -38,7 +38,7 @@ class BlackBox(nn.Module):
         self.function, self.kind, self.schema = function, kind, schema
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # nothing of it ever changes, and the function may be large or remote
+        return self  # it never changes, and the function may be large or remote
 
     def forward(self, x: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows outputs"]:
         """Logits of probabilities, or values."""
@@ -143,7 +143,7 @@ def find_output(
 
     Args:
         outputs: of the function.
-        output: requested; "auto" recognizes probabilities of classes or labels, and takes anything else for values.
+        output: requested; "auto" recognizes probabilities of classes or labels; anything else counts as values.
         probabilities: whether the function is known to return probabilities.
     """
     is_distribution = sum_to_one(outputs)
@@ -156,7 +156,10 @@ def find_output(
             "output='raw', or 'label_probability' if each output is the probability of an independent label"
         )
     if KINDS[output] == "labels" and not in_range:
-        raise ValueError(f"output={output!r} needs probabilities, and the model returns others; pass output='raw'")
+        raise ValueError(
+            f"output={output!r} needs probabilities, and some outputs of the model are not between 0 and 1; pass "
+            "output='raw'"
+        )
     return output
 
 

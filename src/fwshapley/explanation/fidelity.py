@@ -82,7 +82,7 @@ def measure_fidelity(
 
     Args:
         masked_model: the surrogate and what its outputs mean.
-        model: that the surrogate should reproduce, as a torch module.
+        model: the model that the surrogate should reproduce, a torch module.
         x: inputs that the surrogate was not trained on.
         seed: of the coalitions.
 

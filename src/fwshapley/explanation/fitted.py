@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fwshapley._internal.checks import Array, check_choice, check_whole
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fidelity import Fidelity
-from fwshapley.explanation.inputs import Outputs, check_finite, check_inputs, check_values, choose_outputs
+from fwshapley.explanation.inputs import Outputs, check_finite_inputs, check_finite_values, check_inputs, choose_outputs
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, surrogate_outputs
 from fwshapley.games.masked_model import KINDS, MOST_ELEMENTS, MaskedModel
 from fwshapley.objectives import Kernel, Objective, shift_to_total
@@ -102,7 +102,7 @@ class Fitted:
         inputs = self.check_inputs(x, finite=False)
         on_cpu = inputs.device.type == "cpu"
         if on_cpu:
-            check_finite(inputs, self.schema)
+            check_finite_inputs(inputs, self.schema)
         weightings = self.check_weights(weights)
         total = self.check_total(total)
         numbers = choose_outputs(outputs, len(inputs), self.output_names, self.masked_model.output)
@@ -115,10 +115,10 @@ class Fitted:
             for batch, some in zip(batches, chosen, strict=True)
         ]
         if not on_cpu:  # last, since it waits for the GPU
-            check_finite(inputs, self.schema)
+            check_finite_inputs(inputs, self.schema)
         values = parts[0][0] if len(parts) == 1 else torch.cat([part[0] for part in parts], 1)
         explained = parts[0][1] if len(parts) == 1 else torch.cat([part[1] for part in parts])
-        check_values(values, inputs)
+        check_finite_values(values, inputs)
         is_list = isinstance(weights, list | tuple)
         return Attribution(
             values=values if is_list else values[0],
@@ -141,7 +141,7 @@ class Fitted:
         *,
         all_outputs: bool,
     ) -> tuple[Float[Tensor, "weights batch players outputs"], Int[Tensor, "batch outputs"]]:
-        """Return the values of a batch and the numbers of the outputs that they are of; None is the predicted one."""
+        """Return the values of a batch, and the numbers of the explained outputs; None explains the predicted one."""
         mixtures = self.objective.mixtures(weights, x.device)
         on_gpu = self.device.type == "cuda"
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=on_gpu):
@@ -192,7 +192,7 @@ class Fitted:
         return [check_semivalue(weighting) for weighting in weightings]
 
     def check_total(self, total: Total | Literal["auto"]) -> Total:
-        """Return which sum values have: "auto" is raw, unless the objective learns efficient values only."""
+        """Return "raw" or "efficient": "auto" is raw, unless the objective learns efficient values only."""
         check_choice("total", total, ("auto", *get_args(Total)))
         if not isinstance(self.objective, Kernel):
             return "raw" if total == "auto" else total

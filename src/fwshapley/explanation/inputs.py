@@ -28,7 +28,8 @@ from fwshapley.explanation.predictions import as_columns, evaluation_mode
 from fwshapley.games.masked_model import KINDS, Output
 from fwshapley.tables.network_encoding import TableSchema
 
-VALIDATION_SHARE, MAX_VALIDATION_ROWS = 0.1, 512
+VALIDATION_SHARE = 0.1
+MAX_VALIDATION_ROWS = 512
 MAX_NAMES = 12
 TABLE_AXES = 2
 
@@ -82,11 +83,11 @@ def check_inputs(
         shape = tuple(inputs.shape)
         raise ValueError(f"{name} must be a batch of at least one input, got shape {shape}; pass inputs without labels")
     if finite:
-        check_finite(inputs, schema)
+        check_finite_inputs(inputs, schema)
     return inputs
 
 
-def check_finite(inputs: Float[Tensor, "batch ..."], schema: TableSchema | None = None) -> None:
+def check_finite_inputs(inputs: Float[Tensor, "batch ..."], schema: TableSchema | None = None) -> None:
     """Raise an error that names the first input with a number that is not finite; waits for the inputs' device."""
     usable = inputs.isfinite()
     if schema is not None and any(schema.kinds.gaps):
@@ -99,7 +100,9 @@ def check_finite(inputs: Float[Tensor, "batch ..."], schema: TableSchema | None 
         raise ValueError(f"input {row} contains {kind} ({int((~usable).sum())} in all); replace them first")
 
 
-def check_values(values: Float[Tensor, "weights batch players outputs"], inputs: Float[Tensor, "batch ..."]) -> None:
+def check_finite_values(
+    values: Float[Tensor, "weights batch players outputs"], inputs: Float[Tensor, "batch ..."]
+) -> None:
     """Raise an error that names the first input whose values are not finite; waits for the values' device."""
     if not bool(values.isfinite().all()):
         row = int((~values.isfinite()).any(-1).any(-1).any(0).nonzero()[0])
@@ -248,6 +251,6 @@ def _numbers_of_names(outputs: Array, names: Sequence[str]) -> Array:
         return chosen
     unknown = [name for name in chosen if isinstance(name, str) and name not in names]
     if unknown:
-        known = listed(map(repr, names), MAX_NAMES)
-        raise ValueError(f"outputs must be 'all', 'predicted', or among {known}; got {unknown[0]!r}")
+        available = listed(map(repr, names), MAX_NAMES)
+        raise ValueError(f"outputs must be 'all', 'predicted', or among {available}; got {unknown[0]!r}")
     return [names.index(name) if isinstance(name, str) else name for name in chosen]

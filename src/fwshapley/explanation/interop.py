@@ -55,7 +55,7 @@ class OtherInterfaces:
         weights: Semivalue | None = None,
         total: Total | Literal["auto"] = "auto",
     ) -> Float[Tensor, "batch ..."]:
-        """Explain inputs as captum's methods do: a tensor of their shape, with its player's value at each position.
+        """Explain inputs as captum's methods do: a tensor of their shape, with the player's value at each position.
 
         Args:
             inputs: a batch.
@@ -82,7 +82,7 @@ def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
     if attribution.total != "efficient":
         raise ValueError("total must be 'efficient' for shap, whose plots add values up to the prediction; got 'raw'")
     if isinstance(attribution.weights, list):
-        raise ValueError("weights must be one semivalue for shap, got a list")  # noqa: TRY004 - the type is right elsewhere
+        raise ValueError("weights must be one semivalue for shap, got a list")  # noqa: TRY004 - other methods accept a list
     values = attribution.values.detach().float().cpu().numpy()
     base = attribution.base_values.detach().float().cpu().numpy()
     shown = attribution.inputs if data is None else data
@@ -104,7 +104,7 @@ def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
 def spread_over_inputs(attribution: Attribution) -> Float[Tensor, "batch ..."]:
     """Return the values of one output at every position of the inputs, each with the value of its player."""
     if isinstance(attribution.weights, list):
-        raise ValueError("weights must be one semivalue for attribute, got a list")  # noqa: TRY004 - the type is right elsewhere
+        raise ValueError("weights must be one semivalue for attribute, got a list")  # noqa: TRY004 - other methods accept a list
     values = attribution.values[..., 0][:, attribution.players.assignment_on(attribution.values.device)]
     return values[:, None].expand_as(attribution.inputs).contiguous() if attribution.players.is_image else values
 

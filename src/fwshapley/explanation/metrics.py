@@ -81,7 +81,7 @@ def exclusion_curve(
     *,
     steps: int = 32,
 ) -> Float[Tensor, " {steps}+1"]:
-    """Share of inputs that keep their label as the most important players are hidden; else as `inclusion_curve`."""
+    """Share of inputs that keep their label as the most important players are hidden; see `inclusion_curve`."""
     return exclusion_curves(evaluator, x, values, labels, steps=steps).mean(0)
 
 
@@ -94,7 +94,7 @@ def exclusion_curves(
     steps: int = 32,
     score: Score = "kept",
 ) -> Float[Tensor, "batch {steps}+1"]:
-    """Curve of each input as its most important players are hidden, from none to all; else as `inclusion_curves`."""
+    """Curve of each input as its most important players are hidden, from none to all; see `inclusion_curves`."""
     return _curves(evaluator, x, values, labels, steps, hide=True, score=score)
 
 
@@ -199,7 +199,11 @@ def _curves(
         shown = ~first if hide else first
         parts = zip(x.split(INPUTS_AT_ONCE), shown.split(INPUTS_AT_ONCE), labels.split(INPUTS_AT_ONCE), strict=True)
         with torch.no_grad():
-            points.append(torch.cat([_heights(evaluator(part, seen), own, score) for part, seen, own in parts]))
+            points.append(
+                torch.cat(
+                    [_heights(evaluator(x_part, mask), part_labels, score) for x_part, mask, part_labels in parts]
+                )
+            )
     return torch.stack(points, 1)
 
 

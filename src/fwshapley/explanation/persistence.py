@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 FILE = "explainer.safetensors"
 KIND = "explainer"
-MAX_REASON = 120
 CUSTOM, READY, TABLE, ARRAY = "custom", "ready", "table", "array"
 """Arguments that JSON cannot hold: a user's network or function, a `Surrogate`, and two kinds of removal."""
 
@@ -63,7 +62,8 @@ def save_explainer(explainer: FeatureExplainer, folder: Path) -> None:
     if folder.is_file():
         raise NotADirectoryError(f"folder must be a folder, got the file {folder}")
     fitted = explainer.fitted_
-    surrogate, error_model = fitted.masked_model.surrogate, explainer.error_model_
+    surrogate = fitted.masked_model.surrogate
+    error_model = explainer.error_model_
     tensors = {"players": torch.from_numpy(fitted.players.assignment), "base_values": fitted.base_values}
     if not isinstance(explainer.removal, str):
         removal, schema = explainer.removal, fitted.schema

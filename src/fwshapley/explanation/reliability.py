@@ -39,8 +39,8 @@ MAX_ERROR = 0.5
 """Largest error of values, relative to their size, to rely on: a quarter of their variance."""
 
 SKILL_MEANING = (
-    "Skill: how much of the gain of long sampling over random orders this explainer reaches (0 is as a random order, 1 "
-    "is as long sampling)."
+    "Skill: how much of the gain of long sampling over random orders this explainer reaches (0: a random order, 1: "
+    "long sampling)."
 )
 ERROR_MEANING = "Relative error: root mean square error of the values, divided by their size."
 AGREEMENT_MEANING = (
@@ -58,7 +58,7 @@ CLEAR_LEVEL = 0.995
 pass this with a probability of 0.25 %."""
 
 MIN_DIFFERENT = 9
-"""Fewest inputs whose areas must differ: fewer ones all agree by chance more often than that."""
+"""Fewest inputs whose areas must differ: fewer differences have the same sign by chance more often than that."""
 
 _TINY = torch.finfo(torch.float64).tiny
 
@@ -196,8 +196,8 @@ def relative_error(
 def measure_reproduction(explainer: FeatureExplainer, x: Array) -> float | None:
     """Share of the model's predictions (of the variance of its values) that the surrogate reproduces; None if unknown.
 
-    It was measured on held-out inputs in training. The inputs x, if there are many, can lower it; they are the only
-    source if the surrogate was not trained by `fit`.
+    The lower of two measurements counts: on held-out inputs during training, and on x if it has at least 32 inputs. If
+    `fit` did not train the surrogate, it is measured on x alone.
     """
     fidelity = explainer.fidelity_
     held_out = None
@@ -208,12 +208,12 @@ def measure_reproduction(explainer: FeatureExplainer, x: Array) -> float | None:
     if predictions.model is None or count == 1 or (held_out is not None and count < ENOUGH_INPUTS):
         return held_out
     if predictions.differ is not None:
-        here = 1 - float(predictions.differ.double().mean())
+        on_x = 1 - float(predictions.differ.double().mean())
     else:
         model = predictions.model.double()
         residual = (model - predictions.surrogate).square().mean(0)
-        here = float((1 - residual / model.var(0, correction=0).clamp(min=_TINY)).min().clamp(min=0))
-    return here if held_out is None else min(held_out, here)
+        on_x = float((1 - residual / model.var(0, correction=0).clamp(min=_TINY)).min().clamp(min=0))
+    return on_x if held_out is None else min(held_out, on_x)
 
 
 def judge_order(
@@ -225,10 +225,11 @@ def judge_order(
     reproduction: float | None,
     error: float,
 ) -> Verdict:
-    """Judge explanations of classes, by inclusion, or by exclusion if inclusion cannot tell.
+    """Judge explanations of classes, by inclusion, or by exclusion if inclusion is not conclusive.
 
-    Hiding players that support the predicted class makes other classes more likely. If one class is frequent, that
-    alone loses given labels, whatever they depend on; with given labels, exclusion alone therefore proves nothing.
+    Hiding players that support the predicted class makes other classes more likely. If one class is frequent, this
+    alone changes predictions away from given labels, even if these do not depend on the players. So for given labels,
+    exclusion alone proves nothing.
 
     Args:
         learned: curves of the explainer's order.
@@ -253,8 +254,9 @@ def judge_order(
     if hidden.is_clear:
         return Verdict(
             "not known",
-            f"These {shown.inputs} labels cannot tell. Long sampling is better than random orders if players are "
-            f"hidden, which unequal class frequencies alone can cause, but not clearly if they are shown ({gaps}). "
+            f"The result for these {shown.inputs} labels is not conclusive. Long sampling is better than random orders "
+            "if players are hidden, which unequal class frequencies alone can cause, but not clearly if they are shown "
+            f"({gaps}). "
             "Report on more inputs, and do not rely on the explanations until then.",
         )
     if shown.is_small and hidden.is_small:

@@ -105,7 +105,7 @@ class Unanimity:
 class Airport:
     """v(S) = cost of the longest runway that a member of S needs.
 
-    A stretch of runway adds its cost to a coalition in which nobody needed it before.
+    A stretch of runway adds its cost to a coalition in which no member needed it before.
 
     Example:
         >>> fw.games.Airport([1.0, 3.0]).values(fw.Shapley()).tolist()
@@ -176,20 +176,20 @@ class Voting:
         """Probability of being pivotal: coalitions counted by size and votes, one player at a time."""
         n, p = self.n_players, torch.from_numpy(check_semivalue(weights).log_weights(self.n_players)).exp()
         values = torch.zeros(n, dtype=torch.float64)
-        for player, own in enumerate(self.votes):
+        for player, player_votes in enumerate(self.votes):
             # count[s, q]: coalitions of s others with q votes; more votes than the quota need no count
             count = torch.zeros(n, self.quota, dtype=torch.float64)
             count[0, 0] = 1
             for votes in self.votes[:player] + self.votes[player + 1 :]:
                 if votes < self.quota:
                     count[1:, votes:] += count[:-1, : self.quota - votes].clone()
-            values[player] = p @ count[:, max(self.quota - own, 0) :].sum(1)
+            values[player] = p @ count[:, max(self.quota - player_votes, 0) :].sum(1)
         return values
 
 
 @dataclass(frozen=True)
 class Glove:
-    """v(S) = number of pairs among its left and right gloves; players 0..left-1 own a left one each.
+    """v(S) = number of pairs among its left and right gloves; players 0..left-1 have a left one each.
 
     Example:
         >>> fw.games.Glove(left=1, right=1).values(fw.Shapley()).tolist()
@@ -222,11 +222,12 @@ class Glove:
         return torch.tensor([left] * self.left + [right] * self.right, dtype=torch.float64)
 
     @staticmethod
-    def _scarce(own_side: int, other_side: int, log_weights: Float64[Tensor, " n"]) -> float:
-        log_own, log_other = torch.from_numpy(log_binomials(own_side - 1)), torch.from_numpy(log_binomials(other_side))
-        own, other = torch.meshgrid(torch.arange(own_side), torch.arange(other_side + 1), indexing="ij")
-        log_mass = log_own[own] + log_other[other] + log_weights[own + other]
-        return float(log_mass.exp()[own < other].sum())
+    def _scarce(same_side: int, other_side: int, log_weights: Float64[Tensor, " n"]) -> float:
+        log_same = torch.from_numpy(log_binomials(same_side - 1))
+        log_other = torch.from_numpy(log_binomials(other_side))
+        same, other = torch.meshgrid(torch.arange(same_side), torch.arange(other_side + 1), indexing="ij")
+        log_mass = log_same[same] + log_other[other] + log_weights[same + other]
+        return float(log_mass.exp()[same < other].sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +302,7 @@ class Random:
 
 
 def _all_in(others: int, wanted: int) -> Float64[Tensor, " {others}+1"]:
-    """P(a random s-subset of the others contains `wanted` given ones), s = 0..others: C(s, k) / C(others, k)."""
+    """P(a random s-subset of the others contains `wanted` specific players), s = 0..others: C(s, k) / C(others, k)."""
     s = torch.arange(others + 1, dtype=torch.float64)
     probability = torch.ones_like(s)
     for k in range(wanted):

@@ -94,9 +94,9 @@ class Kernel:
         """
         n = masked.n_players
         if self.constraint == "center":
-            cumulated, importance = _proposal(self, n, generator.device)
+            cumulative, importance = _proposal(self, n, generator.device)
             uniform = draw_strata(len(x), generator, torch.float64)
-            steps = torch.searchsorted(cumulated, uniform, right=True).clamp(max=n - 2)
+            steps = torch.searchsorted(cumulative, uniform, right=True).clamp(max=n - 2)
             coalitions = self._draw(1 + steps.repeat_interleave(n_coalitions), n, n_coalitions, generator)
             x, coalitions = shard.of(x), shard.of(coalitions)
             return Sample(x, coalitions, masked(x, coalitions), importance=shard.of(importance[steps]))
@@ -203,7 +203,7 @@ def _law(objective: Kernel, n: int) -> Float[Tensor, " sizes"]:
 def _proposal(
     objective: Kernel, n: int, device: torch.device
 ) -> tuple[Float[Tensor, " sizes"], Float[Tensor, " sizes"]]:
-    """Cumulated law by which sizes are drawn, and the importance of each that corrects for it.
+    """Cumulative law by which sizes are drawn, and the importance of each that corrects for it.
 
     The gradient's noise at a size is the spread of its residuals times sqrt(s (n - s)) / n. Drawing sizes in proportion
     to that adds the least noise. Half are drawn by the size law itself, so that no importance exceeds 2.
@@ -217,8 +217,8 @@ def _proposal(
         noise = torch.from_numpy(spread * np.sqrt(sizes * (n - sizes)))
     mean = (law * noise).sum()
     share = (1 + noise / mean) / 2 if mean > 0 else torch.ones_like(law)
-    cumulated = (law * share).cumsum(0)
-    return (cumulated / cumulated[-1]).to(device), (1 / share).to(device)
+    cumulative = (law * share).cumsum(0)
+    return (cumulative / cumulative[-1]).to(device), (1 / share).to(device)
 
 
 def _knots(n: int) -> tuple[int, ...]:

@@ -23,7 +23,8 @@ from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.tables.columns import DATE_FORMAT, Column, from_days, is_datetime, is_number, parse_dates, repeated
 
 MOST_CATEGORIES = 1000
-FEWEST_FREE_TEXTS, FREE_TEXT_SHARE = 20, 0.5
+FEWEST_FREE_TEXTS = 20
+FREE_TEXT_SHARE = 0.5
 """A column of texts is refused if it has more different ones than both this number and this share of the rows."""
 
 ERRORS = {"number": "is not a number", "date": "is not a date such as 2024-05-31", "category": "is an unknown category"}
@@ -168,9 +169,9 @@ def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool) 
         )
     is_none = has_missing and together[missing].iloc[0] is None
     if isinstance(entries.dtype, pd.CategoricalDtype):
-        known = entries.cat.categories
-        categorical = (str(known.dtype), bool(entries.cat.ordered))
-        categories = _check_count(name, _check_entries(name, known))
+        index = entries.cat.categories
+        categorical = (str(index.dtype), bool(entries.cat.ordered))
+        categories = _check_count(name, _check_entries(name, index))
         return Column(label, "category", dtype, categories, has_missing, is_none, categorical)
     if pd.api.types.is_bool_dtype(entries):
         return Column(label, "category", dtype, (False, True), has_missing)
@@ -251,8 +252,8 @@ def _decode(column: Column, numbers: NDArray[np.float64]) -> pd.Series:
     missing = None if column.missing_is_none else np.nan
     if column.kind == "category":
         if column.categorical is not None:
-            known, ordered = column.categorical
-            dtype = pd.CategoricalDtype(pd.Index(column.categories, dtype=known), ordered=ordered)
+            categories_dtype, ordered = column.categorical
+            dtype = pd.CategoricalDtype(pd.Index(column.categories, dtype=categories_dtype), ordered=ordered)
         entries = pd.Series([*column.categories, missing], dtype=object)
         return entries.take(numbers.astype(int)).reset_index(drop=True).astype(dtype)
     if column.has_dates_as_text:

@@ -132,7 +132,8 @@ def cross_fit(
     saved = [None if folder is None else folder / f"fold_{fold + 1}.safetensors" for fold in range(count)]
     for path in saved:
         check_checkpoint(path)
-    targets, where = torch.from_numpy(numbers), choose_device(device)
+    targets = torch.from_numpy(numbers)
+    torch_device = choose_device(device)
     identity = {} if folder is None else {"points": digest({"images": pixels, "labels": targets, "folds": fold_of})}
     features = torch.empty(len(pixels), len(classes))
     networks = []
@@ -140,7 +141,7 @@ def cross_fit(
         held_out = fold_of == fold
         share = None if budget is None else budget.part(1 / count)
         before = 0.0 if share is None else fold * (share.seconds or 0.0)
-        network = _new_network(pixels, len(classes), seed, where)
+        network = _new_network(pixels, len(classes), seed, torch_device)
         train(
             network,
             _classification(pixels[~held_out], targets[~held_out]),
@@ -155,7 +156,7 @@ def cross_fit(
                 started=began + before,
             ),
             n_rows=int((~held_out).sum()),
-            device=where,
+            device=torch_device,
             identity=identity,
             description=f"training network {fold + 1} of {count}",
         )
@@ -201,7 +202,8 @@ def _check_folds(
 ) -> Int64[Tensor, " n"]:
     """Return the fold of each image, such that the images outside each fold contain every class."""
     if isinstance(folds, (int, np.integer)):
-        sizes, folds = np.bincount(labels), check_whole("folds", folds, 2)
+        sizes = np.bincount(labels)
+        folds = check_whole("folds", folds, 2)
         if sizes.min() < folds:
             raise ValueError(
                 f"folds must be at most {sizes.min()}, the number of images of class {classes[sizes.argmin()]}, got "
@@ -224,8 +226,8 @@ def _check_folds(
 def _new_network(images: Pixels, classes: int, seed: int, device: torch.device) -> nn.Module:
     with private_randomness(device):
         torch.manual_seed(seed)
-        made = SmallCNN(images.shape[1], classes, min(images.shape[2:]), width=WIDTH)
-    return nn.Sequential(Standardize(images), made).to(device)
+        network = SmallCNN(images.shape[1], classes, min(images.shape[2:]), width=WIDTH)
+    return nn.Sequential(Standardize(images), network).to(device)
 
 
 def _default_budget(rows: int) -> Budget:
@@ -234,7 +236,8 @@ def _default_budget(rows: int) -> Budget:
 
 def _classification(images: Pixels, targets: Int64[Tensor, " n"]) -> Loss:
     def loss(module: nn.Module, batch: Batch) -> Tensor:
-        rows, device = batch.shard.of(batch.rows), batch.generator.device
+        rows = batch.shard.of(batch.rows)
+        device = batch.generator.device
         return functional.cross_entropy(module(images[rows].to(device)).float(), targets[rows].to(device))
 
     return loss

@@ -70,7 +70,9 @@ def write_valuation_report(
         'report.html'
     """
     check_kind("valuation", valuation, Valuation)
-    valuation, n_shown, file = valuation.unstacked(), check_whole("n_shown", n_shown), check_path("path", path)
+    valuation = valuation.unstacked()
+    n_shown = check_whole("n_shown", n_shown)
+    file = check_path("path", path)
     if file.is_dir():
         raise IsADirectoryError(f"path must be a file, got the folder {file}; pass the path of an .html file")
     check_writable(file.parent, "path")
@@ -202,7 +204,8 @@ def _draw_suspect(suspects: Suspects, picture_of: PictureOf, rank: int) -> Pictu
 def _draw_neighbors(suspects: Suspects, picture_of: PictureOf, rank: int, count: int) -> list[Picture]:
     if suspects.suggestions is None:
         return []
-    valuation, pictures = suspects.valuation, []
+    valuation = suspects.valuation
+    pictures = []
     label = int(valuation.labels[suspects.points[rank]])
     for neighbor in suspects.suggestions.neighbors[rank, :count].tolist():
         differs = int(valuation.labels[neighbor]) != label

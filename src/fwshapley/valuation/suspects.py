@@ -19,7 +19,7 @@ AGREES = "(they agree)"
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """The points of lowest value, with what their nearest neighbors say about their labels.
+    """The points of lowest value, and the labels that their nearest neighbors suggest.
 
     Attributes:
         valuation: of all points, under one weighting.

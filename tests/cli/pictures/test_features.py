@@ -236,7 +236,7 @@ def test_backbones_that_give_no_features_are_explained(
     [
         (["--label", "kind"], "--label is for tables"),
         (["--ignore", "a"], "--ignore is for tables"),
-        (["--mean", "0.5"], "--mean is for a --backbone: networks that are trained here standardize"),
+        (["--mean", "0.5"], "--mean is for a --backbone: networks that this command trains standardize"),
         (["--no-scale"], "--no-scale is for a --backbone"),
         (["--backbone", "a:b", "--seed", "0"], "--seed is for networks that are trained on the pictures"),
         (["--folds", "40"], "--folds 40 needs 40 pictures per class"),

@@ -68,7 +68,7 @@ def read_folders(
         wanted: the format of the pictures, as far as it is known.
         backbone: name of the network whose outputs are the features; None trains networks on the folder.
         training: how these are trained.
-        k: number of nearest neighbors that there must be.
+        k: number of nearest neighbors; there must be more pictures.
         device: where networks run.
     """
     folder = find_pictures(path)
@@ -101,7 +101,7 @@ def read_folders(
 def choose_format(wanted: InputFormat, look: Look, count: int, *, trained: bool) -> tuple[InputFormat, list[str]]:
     """Return the format with the size and color that were left open, and notes on what was chosen.
 
-    A backbone gets pictures in their own size; networks that are trained here get them small.
+    A backbone gets pictures in their own size; networks that this command trains get small ones.
     """
     notes = []
     if wanted.color is None:
@@ -128,7 +128,8 @@ def _common_size(sizes: frozenset[Size]) -> Size:
 
 def _check_count(folder: ClassFolder, folds: int, k: int, *, by_each_other: bool) -> None:
     """Raise an error if there are too few pictures, before there is any work to lose."""
-    sizes, neighbors = np.bincount(folder.y), len(folder) - by_each_other
+    sizes = np.bincount(folder.y)
+    neighbors = len(folder) - by_each_other
     if k > neighbors:
         raise ValueError(f"--k must be at most {neighbors}, the number of pictures to choose from; got {k}")
     if sizes.min() < folds:
@@ -179,7 +180,7 @@ def _train(
 
 
 class Backbone:
-    """A network of the user whose outputs are features: a row of finite numbers per image, however it shapes them.
+    """A network of the user whose outputs are features: a row of finite numbers per image, of any shape.
 
     Args:
         name: of the network, as `find_model` takes it.

@@ -99,7 +99,6 @@ class Pictures(ClassFolder):
 
     noun: ClassVar[str] = "picture"
     key: ClassVar[str] = "file"
-    whole: ClassVar[str] = "pictures"
     about_keys: ClassVar[str] = "file: path below the folder"
 
     @classmethod

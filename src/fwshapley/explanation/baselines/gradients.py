@@ -45,8 +45,8 @@ def integrated_gradients(
     Args:
         task: what to explain.
         steps: points on the path (Gauss-Legendre).
-        start: a number or an input; by default what the surrogate replaces hidden features by: its fill (averaging
-            over several), or the mean of a table's columns.
+        start: a number or an input. By default, the surrogate's fill (with several fills, the mean of the paths), or
+            the mean of a table's columns.
     """
     from captum.attr import IntegratedGradients  # noqa: PLC0415 - optional
 
@@ -79,7 +79,7 @@ def gradcam(
     from captum.attr import LayerGradCam  # noqa: PLC0415 - optional
 
     _require_gradients(task)
-    # captum registers hooks on modules, which calls in other threads would run: it gets a copy of the model.
+    # captum registers hooks on modules, and calls in other threads would run them, so it gets a copy of the model.
     task = replace(task, fitted=replace(task.fitted, model=copy.deepcopy(task.model)))
     module = _last_map(task) if layer is None else _find_layer(task.model, layer)
     method = LayerGradCam(task.predict, module)

@@ -21,7 +21,7 @@ from fwshapley.training.shared_state import private_randomness
 
 CALLS_PER_PLAYER = 4
 MORE_CALLS = 2048
-"""Default game calls per input: what every estimator needs at least, and more."""
+"""Default game calls per input: `CALLS_PER_PLAYER` for each player, plus `MORE_CALLS`."""
 
 
 def kernel_shap(

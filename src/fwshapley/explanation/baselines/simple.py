@@ -19,7 +19,7 @@ def class_mean(task: BaselineTask, *, examples: Array) -> Float[Tensor, "weights
 
     Args:
         task: what to explain.
-        examples: inputs to average over, best ones that the explainer was not trained on; explained in every call.
+        examples: inputs to average over, preferably not those of the training; they are explained in every call.
     """
     sums, counts = _sum_by_class(task, examples)
     classes = _predicted_classes(task, task.x)

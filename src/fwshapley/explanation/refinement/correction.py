@@ -74,7 +74,7 @@ def refine(
         n_calls: surrogate evaluations per input, at least 34, including the empty coalition and all players. All
             outputs and weightings share them. If they allow all coalitions, values are exact. Time grows in proportion
             to n_calls from 1,024 on, and faster below. An explainer of one weighting uses one more call.
-        weights: a semivalue or a list of them, any; by default Shapley, or the one that was learned.
+        weights: any semivalue or a list of them; by default Shapley, or the one that was learned.
         outputs: which outputs to return, as in `explain`.
         seed: an integer, or a generator on the explainer's device.
         progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
@@ -281,7 +281,8 @@ def refine_game(
     importance = torch.cat([fold.importance() for fold in folds])
     regression = _fit_regression(game, coalitions, raw, fold_of, importance)
 
-    values, variances = game.control.values(laws), []
+    values = game.control.values(laws)
+    variances = []
     predicted = game.link(regression(coalitions)[fold_of, torch.arange(len(coalitions), device=laws.device)])
     for fold, share, error in zip(folds, shares, (game.link(raw) - predicted).split(counts), strict=True):
         values = values + fold.values(share * error)

@@ -61,8 +61,8 @@ def detection_curve(values: Array, wrong: Array) -> Float64[Tensor, " points"]:
     """
     numbers = check_values(values)
     mask = _check_wrong(wrong, len(numbers))
-    found = mask[numbers.argsort(stable=True)].double().cumsum(0)
-    return torch.cat([found.new_zeros(1), found]) / found[-1]
+    detected = mask[numbers.argsort(stable=True)].double().cumsum(0)
+    return torch.cat([detected.new_zeros(1), detected]) / detected[-1]
 
 
 def lower_cluster(values: Array) -> Bool[Tensor, " n"]:
@@ -129,5 +129,5 @@ def _auroc(values: Float64[Tensor, " n"], wrong: Bool[Tensor, " n"]) -> float:
     return 1 - float((lower + not_higher).mean()) / (2 * len(correct))
 
 
-def _f1(called: Bool[Tensor, " n"], wrong: Bool[Tensor, " n"]) -> float:
-    return 2 * int((called & wrong).sum()) / int(called.sum() + wrong.sum())
+def _f1(predicted: Bool[Tensor, " n"], wrong: Bool[Tensor, " n"]) -> float:
+    return 2 * int((predicted & wrong).sum()) / int(predicted.sum() + wrong.sum())

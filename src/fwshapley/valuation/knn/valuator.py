@@ -41,9 +41,9 @@ def value_neighbors(
 ) -> Valuation:
     """Value training points by how much they help a k-nearest-neighbor classifier to predict reference points.
 
-    Each reference point is a game of the training points: a coalition is worth how well the k nearest of its members
-    predict the label of the reference point. A value is the mean of a point's semivalues over these games, in closed
-    form (docs/math.md, section 6).
+    Each reference point is a game of the training points: the value of a coalition is how well the k nearest of its
+    members predict the label of the reference point. A value is the mean of a point's semivalues over these games, in
+    closed form (docs/math.md, section 6).
 
     Args:
         x: features of the training points, (n, ...).
@@ -60,7 +60,7 @@ def value_neighbors(
         tolerance: largest error of a value; larger is faster, since weightings that favor large coalitions depend on
             few neighbors.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        n_jobs: number of CPU cores; None uses what an active `joblib.parallel_config` says if that is more than one,
+        n_jobs: number of CPU cores; None uses the number of an active `joblib.parallel_config` if it is more than one,
             else all. The backend of `joblib.parallel_config` may distribute the work over processes or machines.
         progress: announce long work, and show progress: a bar on a terminal, lines elsewhere.
 
@@ -91,7 +91,7 @@ class KNNValuator(Valuator):
         result_: the Valuation, after `fit`.
         values_: its values.
         n_features_in_: number of features of a point.
-        problem_: the points as they are valued, which `value` needs.
+        problem_: the points in the form that `value` needs.
 
     Example:
         >>> import fwshapley as fw

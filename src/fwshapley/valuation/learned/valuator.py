@@ -229,7 +229,8 @@ class AmortizedValuator(Valuator):
         arguments = facts["arguments"] | {"device": device}
         arguments["budget"] = None if arguments["budget"] is None else Budget(**arguments["budget"])
         valuator = cls(result.weights, **arguments)
-        state, n_columns = _select(arrays, "network."), len(arrays["center"])
+        state = _select(arrays, "network.")
+        n_columns = len(arrays["center"])
         network: PointNetwork | PublishedNetwork
         if facts["published"]:
             network = PublishedNetwork(torch.zeros(2, n_columns), len(facts["classes"]))
