@@ -118,7 +118,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         return type(self)(**self.get_params())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's signature
-        """Return the arguments of the constructor, without those of an estimator that is explained."""
+        """Return the arguments of the constructor, but not those of the explained estimator."""
         return dict(super().get_params(deep=False))
 
     def set_params(self, **params: Any) -> Self:  # noqa: ANN401 - of any argument
@@ -151,7 +151,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
                 compilation; at least half of them are left to training.
             batch_size: inputs per step; four times as many for the surrogate.
             n_coalitions: coalitions per input, at least 2.
-            learning_rate: peak of the explaining network's.
+            learning_rate: peak learning rate of the explaining network.
             augment: changes a batch of inputs at random, (inputs, generator) -> inputs.
             compiled: compile both networks; on a GPU it pays off after a minute or two.
             checkpoint: folder to save to every 20 seconds, and when interrupted.
@@ -194,23 +194,24 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         Args:
             x: a batch of inputs.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
-            outputs: "all"; "predicted", the class that the model predicts, for one more pass of it; names or numbers
-                of some; or numbers for each input.
+            outputs: "all"; "predicted", the class that the model predicts, which takes a pass of the model; names or
+                numbers of some; or numbers for each input.
             total: "raw" is the semivalue itself; "efficient" shifts it to sum to v(all players) - v(empty coalition).
                 "auto" is raw, except for the kernel objective, which learns efficient values only.
             batch_size: inputs at once.
-            errors: also return how far off the values are likely to be, as `expected_error`, for one more pass of the
-                surrogate; needs `calibrate` first.
+            errors: also return how far off the values are likely to be, as `expected_error`; it needs `calibrate` first
+                and takes one more pass of the surrogate.
         """
         check_flag("errors", errors)
-        fitted, error_model = self.fitted_, self.error_model_
+        fitted = self.fitted_
+        error_model = self.error_model_
         if errors and error_model is None:
             raise ValueError("errors=True needs a calibrated explainer; call calibrate(x_valid) first")
         attribution = fitted.explain(x, weights, outputs, total, batch_size)
         return error_model.expect(self, attribution) if errors and error_model else attribution
 
     def predictions(self, x: Array) -> Predictions:
-        """Return what the model and the surrogate predict from complete inputs, for one pass of each.
+        """Return what the model and the surrogate predict from complete inputs; takes one pass of each.
 
         Explanations are of the surrogate: do not trust them for inputs in `differ`.
         """
@@ -236,7 +237,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             n_calls: evaluations of the surrogate per input, at least 34, shared by all outputs and weightings.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
             outputs: as in `explain`.
-            seed: whole number, or a generator on the explainer's device.
+            seed: an integer, or a generator on the explainer's device.
             progress: show a progress bar.
         """
         return refine(self, x, n_calls=n_calls, weights=weights, outputs=outputs, seed=seed, progress=progress)
@@ -260,7 +261,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             n_inputs: how many of them to use at most, chosen by the seed; None is all.
             n_calls: of each run of `refine`.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
-            seed: whole number, or a generator on the explainer's device.
+            seed: an integer, or a generator on the explainer's device.
             progress: show progress bars.
         """
         model = calibrate(self, x, n_inputs=n_inputs, n_calls=n_calls, weights=weights, seed=seed, progress=progress)
@@ -268,7 +269,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         return model
 
     def compile(self) -> Self:
-        """Compile the way from inputs to values; the first call with each batch size is slow, last bits may differ."""
+        """Compile the computation of values; the first call with each batch size is slow, and last digits may differ."""
         fitted = self.fitted_
         self._fitted = replace(fitted, compiled_values=torch.compile(fitted.values, mode="reduce-overhead"))
         return self
@@ -307,7 +308,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             network: the new network, as in the constructor; "slim" is for images.
             budget: seconds or steps.
             batch_size: inputs per step.
-            learning_rate: its peak.
+            learning_rate: peak learning rate.
             augment: changes a batch of inputs at random.
             compiled: compile the networks during training.
             progress: show a progress bar.

@@ -70,7 +70,7 @@ SURROGATE_SHARE = 0.3
 """Share of the budget for the surrogate."""
 
 SURROGATE_BATCHES = 4
-"""A batch of the surrogate has so many times as many inputs, since it costs one pass per input rather than many."""
+"""A batch of the surrogate has this many times as many inputs, since each takes one pass rather than many."""
 
 VALIDATION_COALITIONS = 32
 CHECKED_ROWS = 64
@@ -129,9 +129,10 @@ def fit_explainer(
     check_checkpoints(options)
     task = prepare_task(explainer, x_train, x_valid)
     histories: dict[str, History] = {}
-    fidelity, begin = None, 0.0
+    fidelity = None
+    begin = 0.0
     if is_trained_by_fit(explainer.surrogate):
-        start_network(explainer, task, objective)  # a rehearsal: what fails is noticed before the surrogate is trained
+        start_network(explainer, task, objective)  # tried once, so that errors appear before the surrogate is trained
         histories["surrogate"] = _fit_surrogate(
             task, part_of_options(options, "surrogate", 0, SURROGATE_SHARE), augment
         )

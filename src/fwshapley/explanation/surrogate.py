@@ -172,16 +172,17 @@ def make_surrogate(
         device: of the surrogate.
     """
     targets = predict(model, x[:UNIT_ROWS], output)
-    given, removal = explainer.surrogate, explainer.removal
-    if isinstance(given, Surrogate | TableSurrogate):
-        ready = copy.deepcopy(given).eval().requires_grad_(requires_grad=False)
+    requested = explainer.surrogate
+    removal = explainer.removal
+    if isinstance(requested, Surrogate | TableSurrogate):
+        ready = copy.deepcopy(requested).eval().requires_grad_(requires_grad=False)
         move(ready, device, players)
         _check_ready(ready, players, x[:1].to(device), targets.shape[1])
         return ready
     units = targets if KINDS[output] == "values" else None
     with private_randomness(device):
         torch.manual_seed(explainer.seed)
-        if given == "auto" and not players.is_image:
+        if requested == "auto" and not players.is_image:
             if not isinstance(removal, str) or removal != "auto":
                 raise ValueError(
                     "removal must be 'auto' for a table with surrogate='auto', which gets the mask and fills nothing; "
@@ -192,13 +193,13 @@ def make_surrogate(
                 x, players, targets.shape[1], column_kinds=kinds, targets=units
             )
         else:
-            filled = _choose_fill(removal, players, x, schema, is_trained=given is not None)
-            is_fresh = given == "auto" and isinstance(model, BlackBox)
+            fill = _choose_fill(removal, players, x, schema, is_trained=requested is not None)
+            is_fresh = requested == "auto" and isinstance(model, BlackBox)
             if is_fresh:
                 network: nn.Module = SmallCNN(x.shape[1] + 1, targets.shape[1], min(x.shape[-2:]), targets=units)
             else:
-                network = copy.deepcopy(given if isinstance(given, nn.Module) else model)
-            made = Surrogate(network, players, filled, tell_mask=is_fresh, kind=KINDS[output])
+                network = copy.deepcopy(requested if isinstance(requested, nn.Module) else model)
+            made = Surrogate(network, players, fill, tell_mask=is_fresh, kind=KINDS[output])
     move(made, device, players)
     return made.eval()
 
@@ -224,7 +225,7 @@ def train_surrogate(
 
     Args:
         masked_model: the surrogate, a module on (inputs, coalitions), and what its outputs mean.
-        model: that the surrogate should reproduce, as a torch module.
+        model: the model that the surrogate should reproduce, a torch module.
         x: training inputs.
         x_valid: inputs that select the best state.
         options: budget, batch size, seed and so on; seconds count from the call, or from `options.started`.
