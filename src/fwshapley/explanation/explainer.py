@@ -269,7 +269,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         return model
 
     def compile(self) -> Self:
-        """Compile the computation of values; the first call with each batch size is slow, and last digits may differ."""
+        """Compile the computation of values; the first call with each batch size is slow, and last bits may differ."""
         fitted = self.fitted_
         self._fitted = replace(fitted, compiled_values=torch.compile(fitted.values, mode="reduce-overhead"))
         return self
