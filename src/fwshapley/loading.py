@@ -6,8 +6,8 @@ import os
 from importlib import import_module
 from typing import Any
 
-from fwshapley._internal.safetensors_file import read_metadata
 from fwshapley._internal.checks import check_path
+from fwshapley._internal.safetensors_file import read_metadata
 
 CLASSES = {
     "attribution": ("fwshapley.explanation.attribution", "Attribution"),
