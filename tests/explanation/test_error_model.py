@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fwshapley as fw
-from fwshapley.explanation.error_model import ErrorModel, _fit, calibrate
+from fwshapley.explanation.error_model import ErrorModel, _fit_coefficients, calibrate
 from models import TableModel, rows, seeded
 
 WEIGHTS = [fw.Shapley(), fw.Beta(4, 1)]
@@ -98,12 +98,12 @@ def test_coefficients_are_found_and_keep_the_mean() -> None:
     generator = np.random.default_rng(0)
     features = generator.exponential(size=(4000, 3)) * [1, 1e-3, 1e3]
     squared = features @ [2, 0, 5e-3] * generator.normal(1, 0.5, 4000)  # noisy, some of it negative
-    found = np.array(_fit(features, squared))
+    found = np.array(_fit_coefficients(features, squared))
     assert found[[0, 2]] == pytest.approx([2, 5e-3], rel=0.1)
     assert found[1] * 1e-3 < 0.2
     assert (features @ found).mean() == pytest.approx(squared.mean())
     with pytest.raises(ValueError, match="n_calls is too small"):
-        _fit(features, -squared)
+        _fit_coefficients(features, -squared)
 
 
 def test_a_sample_of_many_inputs_is_used_and_the_seed_chooses_it(explainer: fw.FeatureExplainer) -> None:

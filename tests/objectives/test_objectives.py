@@ -26,7 +26,7 @@ from fwshapley.objectives import (
     multilinear_loss,
     shift_to_total,
 )
-from fwshapley.semivalues import Kernel as KernelKind
+from fwshapley.semivalues import KernelKind
 from fwshapley.training.batches import Shard
 
 N, OUTPUTS = 6, 2

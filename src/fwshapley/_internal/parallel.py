@@ -21,17 +21,17 @@ import torch
 from joblib.parallel import ThreadingBackend, get_active_backend
 
 Item = TypeVar("Item")
-Output = TypeVar("Output")
+Returned = TypeVar("Returned")
 
 
 def spread(
-    function: Callable[..., Output],
+    function: Callable[..., Returned],
     items: Iterable[Item],
     n_jobs: int | None,
     *,
     shared: tuple[Any, ...] = (),
     threads: bool = False,
-) -> Generator[Output, None, None]:
+) -> Generator[Returned, None, None]:
     """Yield function(*shared, item) of each item, in order, by the workers of the active `joblib.parallel_config`.
 
     Args:
@@ -61,12 +61,12 @@ def count_threads(n_jobs: int | None) -> int:
     return int(joblib.cpu_count() if n_jobs is None and workers == 1 else workers)
 
 
-def _run_on_one_core(function: Callable[..., Output], *args: Any) -> Output:  # noqa: ANN401 - passed on as they are
+def _run_on_one_core(function: Callable[..., Returned], *args: Any) -> Returned:  # noqa: ANN401 - passed on as they are
     with one_core():
         return function(*args)
 
 
-def _run_in_worker(function: Callable[..., Output], *args: Any) -> Output:  # noqa: ANN401 - passed on as they are
+def _run_in_worker(function: Callable[..., Returned], *args: Any) -> Returned:  # noqa: ANN401 - passed on as they are
     with one_core(), _openmp_on_one_thread(), BLAS.on_one_thread():
         return function(*args)
 
@@ -110,7 +110,7 @@ def _set_threads_here(number: int) -> None:
         _in_new_thread(partial(torch.set_num_threads, usual))
 
 
-def _in_new_thread(function: Callable[[], Output]) -> Output:
+def _in_new_thread(function: Callable[[], Returned]) -> Returned:
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result()
 

@@ -54,7 +54,7 @@ class Checkpoints:
             self.path.rmdir()
 
     def about_stopping(self) -> str:
-        """Return what to tell after Ctrl-C."""
+        """Return the message after Ctrl-C."""
         if self.files():
             return f"stopped; progress is saved in {self.path}. Run the same command with --resume to continue"
         return "stopped before anything was saved"

@@ -37,7 +37,7 @@ EXPLAINED = (ValueError, TypeError, OSError, ModuleNotFoundError, FloatingPointE
 their traceback, unless the user's code raised them or memory ran out."""
 
 OUT_OF_MEMORY = "can't allocate memory"
-"""What torch says on a CPU; on a GPU it raises an error of its own kind."""
+"""Part of torch's message on a CPU; on a GPU it raises `torch.OutOfMemoryError`."""
 
 ARGUMENT = re.compile(r"\b(model|objective|output|outputs|network|total|x_valid|device)=('[^']*'|\.\.\.)")
 """Arguments in Python that are options of the command line."""
@@ -111,7 +111,7 @@ def errors_explained(when_stopped: Callable[[], str] = lambda: "stopped") -> Ite
     """Print an error on one line instead of its traceback, and warnings without the line of code that raised them.
 
     Args:
-        when_stopped: returns what to say after Ctrl-C.
+        when_stopped: returns the message after Ctrl-C.
     """
     try:
         with warnings.catch_warnings():
@@ -137,7 +137,7 @@ def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _explain(error: BaseException) -> str | None:
-    """Return what to tell the user about an error; None if it is a bug of ours."""
+    """Return the message for the user about an error; None if it is a bug of ours."""
     origin = find_origin(error)
     if isinstance(error, EXPLAINED) and (origin is None or origin.error is not error):
         message = _message(error)

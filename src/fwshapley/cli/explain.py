@@ -152,7 +152,7 @@ def _choose_weights(alpha: float | None, beta: float | None, pairs: Sequence[str
 
 
 def _load(folder: Path, saved: ExplainerFile, name: str | None, device: str) -> fw.FeatureExplainer:
-    """Load an explainer, with its model where one is named; the folder never says what code to run."""
+    """Load an explainer, with its model where one is named; the folder never determines which code runs."""
     if name is None:
         if saved.needs_model is None:
             return fw.FeatureExplainer.load(folder, device=device)

@@ -43,6 +43,7 @@ from fwshapley.explanation.error_model import FEWEST_INPUTS
 from fwshapley.explanation.fitting import PARTS, NetworkName, ObjectiveName
 from fwshapley.explanation.inputs import hold_out
 from fwshapley.explanation.persistence import FILE
+from fwshapley.explanation.reliability import ENOUGH_AGREEMENT
 from fwshapley.objectives import Kernel
 
 DEFAULT_SECONDS = 120.0
@@ -56,8 +57,6 @@ REPORTED_PATCHES = 2048
 
 MOST_PATCHES = 16
 """Largest number of patches along a side, without --patch."""
-
-POOR_AGREEMENT = 0.9
 
 read = partial(typer.Option, rich_help_panel="Inputs")
 explained = partial(typer.Option, rich_help_panel="What to explain")
@@ -131,20 +130,20 @@ def fit(
         left_out = tuple(dict.fromkeys([*([] if label is None else [label]), *(ignore or [])]))
         wanted = image_format(size, gray, mean, std, scaled=scale, left_out=left_out, encoding=encoding)
         budget = fw.Budget(DEFAULT_SECONDS if seconds is None and steps is None else seconds, steps)
-        weights = _choose_weights(objective, alpha, beta)
+        weights = _learned_weights(objective, alpha, beta)
         if not data.exists():
             raise FileNotFoundError(f"there is no file {data}")
         loaded_model = find_model(model, output)
         inputs, wanted = read_inputs([data], _with_columns_of(loaded_model, wanted), most=sample, seed=seed)
         x, x_valid, about_valid = _validation_inputs(inputs, valid, wanted, seed)
-        players, about_players = _choose_players(inputs, wanted, patch, segments)
+        players, about_players = _players_of_options(inputs, wanted, patch, segments)
         if calibrate and len(x_valid) < FEWEST_INPUTS:
             raise ValueError(
                 f"--calibrate needs at least {FEWEST_INPUTS} inputs that are not trained on, got {len(x_valid)}: give "
                 "them by --valid"
             )
         notes = (*inputs.notes, about_valid, about_players)
-        _announce(model, loaded_model, notes, budget)
+        _print_plan(model, loaded_model, notes, budget)
         explainer = fw.FeatureExplainer(
             as_in_file(loaded_model, wanted.layout),
             players,
@@ -165,7 +164,7 @@ def fit(
         explainer.metadata = {COMMAND: FitRecord(model, wanted, notes, arguments).facts()}
         _save(explainer, saved)
         if report:
-            _write_report(explainer, x_valid, out / REPORT)
+            _report_explainer(explainer, x_valid, out / REPORT)
         next_command = shlex.join(
             ["fwshapley", "explain", str(out), "INPUT", "--model", model, "--out", "explanations"]
         )
@@ -191,7 +190,7 @@ def _has_our_report(folder: Path) -> bool:
         return False
 
 
-def _choose_weights(objective: ObjectiveName, alpha: float | None, beta: float | None) -> fw.Semivalue | None:
+def _learned_weights(objective: ObjectiveName, alpha: float | None, beta: float | None) -> fw.Semivalue | None:
     """Return the semivalue that --objective kernel learns; the other objective learns all."""
     if objective == "kernel":
         if alpha is None and beta is None:
@@ -229,7 +228,7 @@ def _validation_inputs(
     return inputs.take(train), inputs.take(held_out), f"{counted(len(held_out), 'input')} held out for validation"
 
 
-def _choose_players(
+def _players_of_options(
     inputs: Inputs, wanted: InputFormat, patch: int | None, segments: Path | None
 ) -> tuple[fw.players.Players | None, str]:
     """Return the players, None for the columns of a DataFrame, and a note on them."""
@@ -276,7 +275,7 @@ def _read_segments(path: Path) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def _announce(name: str, model: Any, notes: tuple[str, ...], budget: fw.Budget) -> None:  # noqa: ANN401 - any model
+def _print_plan(name: str, model: Any, notes: tuple[str, ...], budget: fw.Budget) -> None:  # noqa: ANN401 - any model
     """Print what was read, and how long training takes."""
     kind = "" if isinstance(model, FunctionType) else f" ({type(model).__name__})"
     console.print(Text(f"Explaining {name}{kind}", style="bold"), soft_wrap=True)
@@ -304,7 +303,7 @@ def _show_training(explainer: fw.FeatureExplainer) -> None:
     table.add_row(*(f"{divergence:.2g}" for divergence in fidelity.divergence))
     print_table(table)
     if fidelity.agreement is not None:
-        advice = ": poor, so train longer (--seconds)." if fidelity.agreement < POOR_AGREEMENT else "."
+        advice = ": poor, so train longer (--seconds)." if fidelity.agreement < ENOUGH_AGREEMENT else "."
         print_line(
             f"Surrogate and model predict the same class for {fidelity.agreement:.1%} of complete inputs{advice}"
         )
@@ -331,7 +330,7 @@ def _save(explainer: fw.FeatureExplainer, saved: Checkpoints) -> None:
         (saved.out / REPORT).unlink(missing_ok=True)
 
 
-def _write_report(explainer: fw.FeatureExplainer, x_valid: pd.DataFrame | NDArray[Any], path: Path) -> None:
+def _report_explainer(explainer: fw.FeatureExplainer, x_valid: pd.DataFrame | NDArray[Any], path: Path) -> None:
     """Measure the explainer on inputs not trained on: on fewer, the more players they have."""
     from fwshapley.explanation.report import write_report  # noqa: PLC0415 - slow to import, and rarely needed
 

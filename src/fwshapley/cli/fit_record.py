@@ -39,7 +39,7 @@ class FitRecord:
     version: str = __version__
 
     def facts(self) -> dict[str, Any]:
-        """Return the record as JSON holds it; paths among the arguments become text."""
+        """Return the record, JSON-compatible; paths among the arguments become text."""
         facts: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
         return facts
 

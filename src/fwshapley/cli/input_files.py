@@ -257,7 +257,7 @@ def _read_table(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
     if wanted.texts is None:
         wanted = replace(wanted, columns=columns, texts=tuple(name for name in columns if _is_text(x[name])))
         notes = (
-            _about_columns(path, x, wanted.texts or (), [name for name in file.names if name not in columns]) + notes
+            _about_features(path, x, wanted.texts or (), [name for name in file.names if name not in columns]) + notes
         )
     else:
         notes = [f"{path.name}: {counted(len(x), 'row')}", *notes]
@@ -269,7 +269,7 @@ def _is_text(entries: pd.Series) -> bool:
     return pd.api.types.is_string_dtype(present) and all(isinstance(entry, str) for entry in present)
 
 
-def _about_columns(path: Path, features: pd.DataFrame, texts: Sequence[str], others: Sequence[str]) -> list[str]:
+def _about_features(path: Path, features: pd.DataFrame, texts: Sequence[str], others: Sequence[str]) -> list[str]:
     empty = [name for name in features if features[name].isna().all()]
     if empty:
         raise ValueError(f"column {empty[0]} of {path} is empty: leave it out by --ignore {empty[0]!r}")
@@ -311,11 +311,13 @@ def _read_image_array(path: Path, x: NDArray[Any], wanted: InputFormat) -> tuple
     notes = [f"{path.name}: {counted(len(x), 'image')} of {size} pixels, {counted(images.shape[1], 'channel')}"]
     if layout != "NCHW":
         notes.append(f"its axes, {x.shape}, are read as {AXES[layout]}")
-    images, more, wanted = _scale(images, replace(wanted, layout=wanted.layout or layout, size=size), path)
+    images, more, wanted = _scale_images(images, replace(wanted, layout=wanted.layout or layout, size=size), path)
     return Inputs(images, (str(path),) * len(x), tuple(range(len(x))), None, (*notes, *more)), wanted
 
 
-def _scale(images: NDArray[Any], wanted: InputFormat, path: Path) -> tuple[NDArray[np.float32], list[str], InputFormat]:
+def _scale_images(
+    images: NDArray[Any], wanted: InputFormat, path: Path
+) -> tuple[NDArray[np.float32], list[str], InputFormat]:
     """Return images on the scale of the model, with notes, and the format with what is known of them now."""
     has_bytes, channels = images.dtype == np.uint8, images.shape[1]
     if wanted.channels not in (None, channels):
@@ -357,7 +359,7 @@ def _read_pictures(
         notes.append(about_skipped(images.skipped, len(chosen)))
         errors.print(Text(f"warning: {notes[-1]}"), soft_wrap=True)
     wanted = replace(wanted, size=images.size, color=images.color, layout=wanted.layout or "NCHW")
-    x, more, wanted = _scale(images.pixels, wanted, paths[0])
+    x, more, wanted = _scale_images(images.pixels, wanted, paths[0])
     names, skipped = (
         tuple(str(file.relative_to(folders[file]) if folders[file].is_dir() else file.name) for file in group)
         for group in (images.files, images.skipped)

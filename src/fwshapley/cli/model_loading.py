@@ -190,7 +190,8 @@ class ExportedModel:
         program = _load_program(path)
         _check_outputs(program, path, kind)
         self.most_rows = _most_rows(program, path)
-        self.kind, self.ask = kind, program.module()
+        self.kind = kind
+        self.ask = program.module()
         self.probabilities: bool | None = None  # decided by the first batch
         tensors = [*program.state_dict.values(), *program.constants.values()]
         self.device = next((tensor.device for tensor in tensors if isinstance(tensor, Tensor)), torch.device("cpu"))

@@ -77,7 +77,8 @@ def rank_points(valued: ValuedPoints) -> pd.DataFrame:
     written in the file; a column of the file that has one of our names is marked with the name of the file.
     """
     points, suspects = valued.points, valued.suspects
-    index, suggested = suspects.points.numpy(), suspects.suggested
+    index = suspects.points.numpy()
+    suggested = suspects.suggested
     ours = valued.valuation.to_dataframe()
     ours[points.key] = points.keys
     verdicts = [AGREE if label is None else ANOTHER for label in suggested]

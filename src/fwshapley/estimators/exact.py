@@ -19,7 +19,7 @@ from torch import Tensor
 from fwshapley._internal.checks import check_choice, check_real
 from fwshapley._internal.progress import ProgressBar
 from fwshapley.games.game import AnyGame, CheckedGame
-from fwshapley.semivalues import Kernel, Semivalue, Total, check_semivalue, join_laws, log_binomials, proper_sizes
+from fwshapley.semivalues import KernelKind, Semivalue, Total, check_semivalue, join_laws, log_binomials, proper_sizes
 
 MAX_EXACT_PLAYERS = 24
 
@@ -60,7 +60,7 @@ def exact_wls_values(
     game: AnyGame,
     weights: Semivalue,
     *,
-    kernel: Kernel = "exact",
+    kernel: KernelKind = "exact",
     total: Total | float = "raw",
     n_players: int | None = None,
     batch_size: int = 2**14,

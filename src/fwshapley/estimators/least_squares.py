@@ -83,7 +83,7 @@ def least_squares_values(
     """
     return estimate_each(
         "least squares",
-        lambda run: _estimate(run, paired=paired),
+        lambda run: _estimate_by_strata(run, paired=paired),
         game,
         weights,
         n_calls=n_calls,
@@ -96,7 +96,7 @@ def least_squares_values(
     )
 
 
-def _estimate(run: Run, *, paired: bool | None) -> Estimate:
+def _estimate_by_strata(run: Run, *, paired: bool | None) -> Estimate:
     """Estimate from a stratified sample of as many coalitions as the calls allow."""
     law = torch.from_numpy(run.weights.size_law(run.n)).to(run.game.device)
     run.check_calls(min(2 * (run.n + TREND_TERMS), 2**run.n - 2), f"for {run.n} players")
@@ -111,7 +111,7 @@ def _estimate(run: Run, *, paired: bool | None) -> Estimate:
         sample = design.sample(calls)
         new_values = run.evaluate(sample.coalitions[len(coalition_values) :])
         coalition_values = torch.cat([coalition_values, new_values])
-        values, errors = _fit(_Problem(run, law), sample, coalition_values - run.empty)
+        values, errors = _fit_values(_Problem(run, law), sample, coalition_values - run.empty)
         if run.is_precise(errors.stderr):
             break
     return run.estimate(values, errors)
@@ -220,7 +220,7 @@ def _share_out(
         full |= overflowing
 
 
-def _fit(
+def _fit_values(
     problem: _Problem, sample: _Sample, gains: Float64[Tensor, "coalitions outputs"]
 ) -> tuple[Float64[Tensor, "players outputs"], StandardErrors]:
     """Values and standard errors from the gains of the coalitions over the empty one."""

@@ -56,7 +56,7 @@ def multilinear_values(
     """
     return estimate_each(
         "the multilinear extension",
-        _estimate,
+        _estimate_by_pairs,
         game,
         weights,
         n_calls=n_calls,
@@ -69,7 +69,7 @@ def multilinear_values(
     )
 
 
-def _estimate(run: Run) -> Estimate:
+def _estimate_by_pairs(run: Run) -> Estimate:
     """Estimate from as many antithetic pairs of coalitions as the calls allow."""
     cost = 2 * (run.n + 1)
     run.check_calls(0 if run.n == 1 else 2 * cost, "for two antithetic pairs of coalitions")

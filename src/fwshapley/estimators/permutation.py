@@ -60,7 +60,7 @@ def permutation_values(
     """
     return estimate_each(
         "permutations",
-        lambda run: _estimate(run, antithetic=antithetic),
+        lambda run: _estimate_by_orders(run, antithetic=antithetic),
         game,
         weights,
         n_calls=n_calls,
@@ -73,7 +73,7 @@ def permutation_values(
     )
 
 
-def _estimate(run: Run, *, antithetic: bool) -> Estimate:
+def _estimate_by_orders(run: Run, *, antithetic: bool) -> Estimate:
     """Estimate from as many random orders as the calls allow."""
     cost = (2 if antithetic else 1) * (run.n - 1)
     run.check_calls(2 * cost, "for two random orders" + " and their reverses" * antithetic)

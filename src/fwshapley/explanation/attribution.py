@@ -144,7 +144,7 @@ class Attribution(Result):
             device: e.g. "cpu" or "cuda".
         """
         if not is_tensor(self.values):
-            raise TypeError("device: this attribution holds numpy arrays, which have no device")
+            raise TypeError("device: this attribution contains numpy arrays, which have no device")
         tensors = {
             field.name: getattr(self, field.name) for field in fields(self) if is_tensor(getattr(self, field.name))
         }

@@ -121,7 +121,7 @@ class ErrorModel:
         stacked = attribution.stacked()
         rows = [self.coefficients[self.weights.index(weighting)] for weighting in attribution.weightings]
         coefficients = torch.tensor(rows, dtype=torch.float64, device=stacked.values.device)
-        squared = torch.einsum("wbof,wf->wbo", _features(explainer.fitted_, stacked), coefficients)
+        squared = torch.einsum("wbof,wf->wbo", _error_features(explainer.fitted_, stacked), coefficients)
         expected = replace(stacked, expected_error=squared.sqrt().float())
         return expected if isinstance(attribution.weights, list) else expected.unstacked()
 
@@ -167,13 +167,15 @@ def calibrate(
     x = _choose_inputs(x, len(fitted.check_inputs(x)), n_inputs, generator)
     explained = explainer.explain(x, weights=weights).stacked()
     measured = _measure_errors(explainer, x, explained, n_calls, generator, progress=progress)
-    features = _features(fitted, explained)
+    features = _error_features(fitted, explained)
     order = torch.randperm(len(explained), generator=generator, device=generator.device)
     fit_rows, test_rows = order[: len(order) // 2], order[len(order) // 2 :]
     top = (explained.base_values + explained.values[0].sum(1))[test_rows].argmax(1)
     coefficients, scores = [], []
     for row, squared in zip(features, measured, strict=True):
-        fitted_row = _fit(row[fit_rows].flatten(0, 1).cpu().numpy(), squared[fit_rows].flatten().cpu().numpy())
+        fitted_row = _fit_coefficients(
+            row[fit_rows].flatten(0, 1).cpu().numpy(), squared[fit_rows].flatten().cpu().numpy()
+        )
         expected = row[test_rows].cpu() @ torch.tensor(fitted_row, dtype=torch.float64)
         coefficients.append(fitted_row)
         scores.append(_score(expected, squared[test_rows].cpu(), top.cpu()))
@@ -214,7 +216,7 @@ def _measure_errors(
     return (errors[0] * errors[1]).mean(-2)
 
 
-def _features(fitted: Fitted, explained: Attribution) -> Float64[Tensor, "weights batch outputs features"]:
+def _error_features(fitted: Fitted, explained: Attribution) -> Float64[Tensor, "weights batch outputs features"]:
     """The five features of each input, in units of squared values."""
     masked = fitted.masked_model
     n = masked.n_players
@@ -240,7 +242,7 @@ def _features(fitted: Fitted, explained: Attribution) -> Float64[Tensor, "weight
     return torch.cat(features, 1)
 
 
-def _fit(features: NDArray[np.float64], squared: NDArray[np.float64]) -> tuple[float, ...]:
+def _fit_coefficients(features: NDArray[np.float64], squared: NDArray[np.float64]) -> tuple[float, ...]:
     """Coefficients that are not negative, by least squares of relative errors, scaled to keep the mean."""
     mean = float(squared.mean())
     if mean <= 0:

@@ -46,8 +46,7 @@ from fwshapley.networks.mlp import ColumnKinds, TableNetwork
 from fwshapley.networks.unet import UNet
 from fwshapley.objectives import Kernel, Multilinear, Objective, Sample, SumConstraint
 from fwshapley.players import Players, columns
-from fwshapley.semivalues import Kernel as KernelKind
-from fwshapley.semivalues import Semivalue, check_semivalue
+from fwshapley.semivalues import KernelKind, Semivalue, check_semivalue
 from fwshapley.tables.network_encoding import TableSchema, describe_table
 from fwshapley.training.batches import Batch, Shard
 from fwshapley.training.budget import History, TrainingOptions

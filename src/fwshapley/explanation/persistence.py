@@ -238,7 +238,7 @@ def _load_tensors(module: nn.Module, tensors: Mapping[str, Tensor], file: Path, 
 
 
 def _argument_facts(explainer: FeatureExplainer) -> dict[str, Any]:
-    """Return the arguments of the constructor as JSON holds them, modules and functions by their kind."""
+    """Return the arguments of the constructor, JSON-compatible, modules and functions by their kind."""
     surrogate: object = explainer.surrogate
     removal, objective = explainer.removal, explainer.objective
     if isinstance(surrogate, nn.Module):

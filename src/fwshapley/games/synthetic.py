@@ -174,7 +174,8 @@ class Voting:
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Probability of being pivotal: coalitions counted by size and votes, one player at a time."""
-        n, p = self.n_players, torch.from_numpy(check_semivalue(weights).log_weights(self.n_players)).exp()
+        n = self.n_players
+        p = torch.from_numpy(check_semivalue(weights).log_weights(n)).exp()
         values = torch.zeros(n, dtype=torch.float64)
         for player, player_votes in enumerate(self.votes):
             # count[s, q]: coalitions of s others with q votes; more votes than the quota need no count

@@ -44,7 +44,8 @@ class UNet(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch image_channels height width"]) -> Float[Tensor, "batch players channels"]:
         """Attribution channels of every player."""
-        hidden, skips = x, []
+        hidden = x
+        skips = []
         for level, block in enumerate(self.down):
             hidden = block(functional.max_pool2d(hidden, 2) if level else hidden)
             skips.append(hidden)

@@ -24,8 +24,7 @@ from fwshapley.objectives.losses import (
     residuals,
     shift_to_total,
 )
-from fwshapley.semivalues import Kernel as KernelKind
-from fwshapley.semivalues import Semivalue, proper_sizes
+from fwshapley.semivalues import KernelKind, Semivalue, proper_sizes
 from fwshapley.training.batches import Shard
 
 SumConstraint = Literal["center", "normalize", "penalty", "none"]

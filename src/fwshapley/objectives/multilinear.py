@@ -86,7 +86,7 @@ class Multilinear:
 
     def mixtures(self, weights: Sequence[Semivalue], device: torch.device) -> Float[Tensor, "weights maps"]:
         """Moments of the basis under each weighting, in the units of the maps."""
-        return _mixtures(self, tuple(weights), device)
+        return _basis_mixtures(self, tuple(weights), device)
 
     def contract(
         self, out: Float[Tensor, "batch players channels"], mixtures: Float[Tensor, "weights maps"]
@@ -132,7 +132,7 @@ def _constant(numbers: tuple[float, ...], device: torch.device, dtype: torch.dty
 
 
 @lru_cache(maxsize=64)  # explanations mostly repeat the same weightings
-def _mixtures(
+def _basis_mixtures(
     objective: Multilinear, weights: tuple[Semivalue, ...], device: torch.device
 ) -> Float[Tensor, "weights maps"]:
     """Share of every map in each weighting."""

@@ -78,7 +78,7 @@ class Table:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Where the rows come from, as JSON holds it."""
+        """Where the rows come from, JSON-compatible."""
         first, last = int(self.rows[0]), int(self.rows[-1])
         return {
             "table": self.path.name,
@@ -118,7 +118,7 @@ class Table:
                 f"column {self.label} of {path} has labels that {self.path} does not have: "
                 f"{listed(labels[y < 0].unique())}; drop these rows, or correct their labels"
             )
-        x, more = _scale(path, frame, self.columns, name)
+        x, more = _scale_rows(path, frame, self.columns, name)
         unseen = [label for code, label in enumerate(self.classes.names) if code not in set(y.tolist())]
         if unseen:
             more.append(f"no row has label {listed(unseen)}: rows of {name} with that label get negative values or 0")
@@ -160,7 +160,7 @@ def read_table(
         reasons = "; ".join(f"{column.name}: {column.reason}" for column in left_out[:3]) or "it has no other column"
         raise ValueError(f"{path} has no column to compare its rows by, other than the label ({reasons})")
     notes += _about_columns(columns, scale=scale) + _about_left_out(left_out, ignore)
-    x, more = _scale(path, frame, columns)
+    x, more = _scale_rows(path, frame, columns)
     used = {column.name for column in columns}
     return Table(
         path=path,
@@ -182,7 +182,7 @@ def _read_labeled(
     """Return features, labels as text, the name of their column, the .csv file and notes; without unlabeled rows."""
     if path.suffix.lower() == ".npz":
         csv = None
-        frame, labels, label = _read_arrays(path, label)
+        frame, labels, label = _read_labeled_arrays(path, label)
         notes = [f"rows are counted from 0, as in {path.name}"]
     else:
         csv = open_csv(path, encoding)
@@ -197,7 +197,7 @@ def _read_labeled(
     return frame[~unlabeled], labels[~unlabeled], label, csv, notes
 
 
-def _read_arrays(path: Path, label: str | None) -> tuple[pd.DataFrame, pd.Series, str]:
+def _read_labeled_arrays(path: Path, label: str | None) -> tuple[pd.DataFrame, pd.Series, str]:
     """Return features, labels as text, and the name of the array of labels."""
     arrays = load_arrays(path)
     x_name = find_array(path, arrays, INPUT_ARRAYS, "inputs")
@@ -212,7 +212,7 @@ def _read_arrays(path: Path, label: str | None) -> tuple[pd.DataFrame, pd.Series
     return frame, labels.astype(str).where(labels.notna()), y_name
 
 
-def _scale(
+def _scale_rows(
     path: Path, frame: pd.DataFrame, columns: Sequence[ScaledColumn], scaled_by: str = ""
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Return coordinates of rows, and notes on what was missing or odd.

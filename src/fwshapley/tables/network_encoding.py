@@ -97,7 +97,7 @@ class TableSchema:
         return pd.DataFrame({column.label: _decode(column, numbers[:, n]) for n, column in enumerate(self.columns)})
 
     def facts(self) -> dict[str, Any]:
-        """Return everything about the schema, as JSON holds it."""
+        """Return everything about the schema, JSON-compatible."""
         return asdict(self)
 
     @classmethod
@@ -171,7 +171,7 @@ def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool) 
     if isinstance(entries.dtype, pd.CategoricalDtype):
         index = entries.cat.categories
         categorical = (str(index.dtype), bool(entries.cat.ordered))
-        categories = _check_count(name, _check_entries(name, index))
+        categories = _check_categories(name, _check_entries(name, index))
         return Column(label, "category", dtype, categories, has_missing, is_none, categorical)
     if pd.api.types.is_bool_dtype(entries):
         return Column(label, "category", dtype, (False, True), has_missing)
@@ -189,7 +189,7 @@ def _find_categories(name: str, entries: pd.Series) -> tuple[Any, ...]:
             f"column {name!r} looks like free text: {len(different):,} different entries in {len(entries):,} rows. "
             "Leave it out, or replace it by columns of numbers or categories"
         )
-    return _check_count(name, sorted(different, key=lambda entry: (str(type(entry)), entry)))
+    return _check_categories(name, sorted(different, key=lambda entry: (str(type(entry)), entry)))
 
 
 def _check_entries(name: str, entries: Iterable[Any]) -> list[Any]:
@@ -201,7 +201,7 @@ def _check_entries(name: str, entries: Iterable[Any]) -> list[Any]:
     return plain
 
 
-def _check_count(name: str, categories: Sequence[Any]) -> tuple[Any, ...]:
+def _check_categories(name: str, categories: Sequence[Any]) -> tuple[Any, ...]:
     if len(categories) > MOST_CATEGORIES:
         raise ValueError(
             f"column {name!r} has {len(categories):,} different entries, more than {MOST_CATEGORIES:,} categories; "

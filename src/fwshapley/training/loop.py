@@ -152,7 +152,8 @@ class _Run(Resumable):
         self.module, self.loss, self.options, self.validate = module, loss, options, validate
         self.n_rows, self.device, self.identity = n_rows, device, identity
         self.private = PrivateAccelerator(device)
-        shard, smallest = self.private.shard, min(n_rows, options.batch_size)
+        shard = self.private.shard
+        smallest = min(n_rows, options.batch_size)
         if smallest < shard.count:
             raise ValueError(
                 f"a batch of {smallest} rows is too small for {shard.count} processes; each needs at least one row"
@@ -254,7 +255,9 @@ class _Run(Resumable):
             float(value)  # waits until the device has compiled
         now = time.monotonic()
         seconds = self._preparation + (0.0 if compiles else now - self._clock)
-        self._clock, self._preparation, self._is_first_step = now, 0.0, False
+        self._clock = now
+        self._preparation = 0.0
+        self._is_first_step = False
         if self.private.shard.count > 1:
             clock = torch.tensor([seconds], device=self.device, dtype=torch.float32)
             seconds = float(self.private.accelerator.gather(clock).max())
@@ -288,7 +291,8 @@ class _Run(Resumable):
         history.validation.append((history.steps, current))
         if current < progress.best_loss:
             progress.best, progress.best_step = self._copy_state(), history.steps
-            progress.best_loss, progress.validations_without_progress = current, 0
+            progress.best_loss = current
+            progress.validations_without_progress = 0
             return
         progress.validations_without_progress += 1
         if progress.validations_without_progress >= self.options.patience:

@@ -78,7 +78,7 @@ class CrossFit:
         pixels = _check_images(images)
         if pixels.shape[1] != self.n_channels:
             raise ValueError(f"images must have {self.n_channels} channels, got {pixels.shape[1]}")
-        return torch.stack([_features(network, pixels) for network in self.networks]).mean(0)
+        return torch.stack([_log_probabilities(network, pixels) for network in self.networks]).mean(0)
 
 
 def cross_fit(
@@ -160,7 +160,7 @@ def cross_fit(
             identity=identity,
             description=f"training network {fold + 1} of {count}",
         )
-        features[held_out] = _features(network, pixels[held_out])
+        features[held_out] = _log_probabilities(network, pixels[held_out])
         networks.append(network)
     agreement = float((features.argmax(1) == targets).float().mean())
     return CrossFit(features, fold_of, tuple(networks), agreement)
@@ -244,7 +244,7 @@ def _classification(images: Pixels, targets: Int64[Tensor, " n"]) -> Loss:
 
 
 @torch.no_grad()
-def _features(network: nn.Module, images: Pixels) -> Float32[Tensor, "n classes"]:
+def _log_probabilities(network: nn.Module, images: Pixels) -> Float32[Tensor, "n classes"]:
     device = next(network.parameters()).device
     logits = torch.cat([network(part.to(device)).float().cpu() for part in split_inputs(images)])
     return logits.log_softmax(1).clamp(min=MIN_LOG)

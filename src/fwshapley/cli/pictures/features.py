@@ -26,7 +26,7 @@ from fwshapley.explanation.black_box import find_function
 LARGEST_SIDE = 32
 """Pixels along the longer side of pictures that networks are trained on, without --size."""
 
-POOR_AGREEMENT = 0.5
+POOR_LABEL_AGREEMENT = 0.5
 BATCH = 64
 
 Features = NDArray[np.float32] | NDArray[np.float64]
@@ -74,13 +74,13 @@ def read_folders(
     folder = find_pictures(path)
     references = None if reference is None else folder.find_reference(reference)
     folds = training.folds if backbone is None else 1
-    _check_count(folder, folds, k, by_each_other=reference is None)
+    _check_picture_count(folder, folds, k, by_each_other=reference is None)
     wanted, chosen = choose_format(wanted, look_at(folder.files), len(folder), trained=backbone is None)
     network = None if backbone is None else Backbone(backbone, device)
     inputs, wanted = read_inputs([path], wanted)
     if inputs.skipped:
         folder = folder.without(inputs.skipped)
-        _check_count(folder, folds, k, by_each_other=reference is None)
+        _check_picture_count(folder, folds, k, by_each_other=reference is None)
     images = np.asarray(inputs.x, np.float32)
     reference_inputs = None if references is None else read_inputs([references.path], wanted)[0]
     if network is None:
@@ -126,7 +126,7 @@ def _common_size(sizes: frozenset[Size]) -> Size:
     return Size(*(max(1, round(share * side)) for side in size))
 
 
-def _check_count(folder: ClassFolder, folds: int, k: int, *, by_each_other: bool) -> None:
+def _check_picture_count(folder: ClassFolder, folds: int, k: int, *, by_each_other: bool) -> None:
     """Raise an error if there are too few pictures, before there is any work to lose."""
     sizes = np.bincount(folder.y)
     neighbors = len(folder) - by_each_other
@@ -163,7 +163,7 @@ def _train(
         checkpoint=training.checkpoints,
         resume=training.resume,
     )
-    poor = fitted.agreement < POOR_AGREEMENT
+    poor = fitted.agreement < POOR_LABEL_AGREEMENT
     note = (
         f"features: cross-fitted class probabilities; each of {training.folds} networks predicts pictures that it was "
         f"not trained on, and finds the label of {fitted.agreement:.0%}"

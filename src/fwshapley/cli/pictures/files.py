@@ -189,7 +189,7 @@ def _check_memory(count: int, size: Size, color: Color) -> None:
     needed = count * (1 if color == "gray" else 3) * size.height * size.width * BYTES_PER_PIXEL
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # this system does not tell
+    except (AttributeError, ValueError, OSError):  # unknown on this system
         return
     if needed > available:
         raise MemoryError(

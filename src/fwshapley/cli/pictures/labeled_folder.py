@@ -91,7 +91,7 @@ class Pictures(ClassFolder):
 
     Attributes:
         x: features, a row per picture.
-        how: how the features were computed, as JSON holds it.
+        how: how the features were computed, JSON-compatible.
     """
 
     x: NDArray[np.float32] | NDArray[np.float64]
@@ -119,7 +119,7 @@ class Pictures(ClassFolder):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Where the pictures and their features come from, as JSON holds it."""
+        """Where the pictures and their features come from, JSON-compatible."""
         return {"folder": self.path.name, "files": self.digest(), "order": "by path", **self.how}
 
 

@@ -31,7 +31,7 @@ def kernel_shap(
     from captum.attr import KernelShap  # noqa: PLC0415 - optional
 
     n = task.players.n_players
-    n_calls = _check_calls(n_calls, n, fewest=n + 2)
+    n_calls = _choose_calls(n_calls, n, fewest=n + 2)
     if n == 1:
         raise ValueError("captum's KernelShap needs at least 2 players, got 1")
 
@@ -56,7 +56,7 @@ def shapley_sampling(
     from captum.attr import ShapleyValueSampling  # noqa: PLC0415 - optional
 
     n = task.players.n_players
-    permutations = (_check_calls(n_calls, n, fewest=n + 1) - 1) // n
+    permutations = (_choose_calls(n_calls, n, fewest=n + 1) - 1) // n
 
     def estimate(game: PredictionGame, _: Semivalue, outputs: Int[Tensor, " outputs"], seed: int) -> Tensor:
         torch.manual_seed(seed)
@@ -73,7 +73,7 @@ def sample(
     estimator: Callable[..., Estimate], task: BaselineTask, *, n_calls: int | None = None, seed: int = 0
 ) -> Float[Tensor, "weights batch players outputs"]:
     """Values by one of our estimators, such as `least_squares_values`."""
-    n_calls = _check_calls(n_calls, task.players.n_players, fewest=2)
+    n_calls = _choose_calls(n_calls, task.players.n_players, fewest=2)
 
     def estimate(game: PredictionGame, weights: Semivalue, outputs: Int[Tensor, " outputs"], seed: int) -> Tensor:
         values = estimator(game, weights, n_calls=n_calls, seed=seed, progress=False).values
@@ -82,7 +82,7 @@ def sample(
     return task.by_game(estimate, seed)
 
 
-def _check_calls(n_calls: int | None, n_players: int, fewest: int) -> int:
+def _choose_calls(n_calls: int | None, n_players: int, fewest: int) -> int:
     if n_calls is None:
         return CALLS_PER_PLAYER * n_players + MORE_CALLS
     if check_whole("n_calls", n_calls) < fewest:

@@ -80,7 +80,7 @@ def place(x: Features, reference: Features | None, metric: Metric) -> Places:
     around = points if reference is None else reference - center
     if not np.isfinite(np.einsum("ij,ij->i", around, around)).all():
         raise ValueError("squared distances between x and reference[0] overflow; rescale the columns")
-    return Places(factor, around, _scale(factor), center)
+    return Places(factor, around, _typical_square(factor), center)
 
 
 def place_more(x: Features, center: NDArray[np.float64], metric: Metric) -> NDArray[np.float64]:
@@ -88,7 +88,7 @@ def place_more(x: Features, center: NDArray[np.float64], metric: Metric) -> NDAr
     return _factor(_unit_length("x", x) if metric == "cosine" else x, center)
 
 
-def _scale(factor: NDArray[np.float64]) -> float:
+def _typical_square(factor: NDArray[np.float64]) -> float:
     return float(np.median(factor[:, -2])) or float(factor[:, -2].max()) or 1.0
 
 

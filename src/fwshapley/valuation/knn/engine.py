@@ -67,7 +67,7 @@ def sum_values(
         progress: whether to announce long work and to show a progress bar.
     """
     rows = len(problem.weights) * (len(problem.classes) if every_label else 1)
-    _announce(problem, rows, device=device, n_jobs=n_jobs, enabled=progress)
+    _announce_costs(problem, rows, device=device, n_jobs=n_jobs, enabled=progress)
     parts = divide_references(len(problem.reference_labels))
     results: Iterable[Tensor]
     if device == "cpu":
@@ -99,7 +99,7 @@ def divide_references(count: int) -> list[slice]:
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def _announce(problem: NeighborProblem, rows: int, *, device: str, n_jobs: int | None, enabled: bool) -> None:
+def _announce_costs(problem: NeighborProblem, rows: int, *, device: str, n_jobs: int | None, enabled: bool) -> None:
     """Announce the expected time and memory of large problems."""
     kind = torch.device(device).type
     references = len(problem.reference_labels)

@@ -193,7 +193,7 @@ class KNNValuator(Valuator):
 
 
 def _provenance(problem: NeighborProblem, *, tolerance: float) -> dict[str, Any]:
-    """Return what a valuation records about its problem, as JSON holds it."""
+    """Return what a valuation records about its problem, JSON-compatible."""
     return {
         "method": f"{problem.k} nearest neighbors, {problem.utility}",
         "k": problem.k,

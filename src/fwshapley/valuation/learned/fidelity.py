@@ -38,10 +38,10 @@ class ValuationFidelity:
         predicted, exact = predicted.double(), exact.double()
         ranks = [torch.from_numpy(rankdata(values.numpy())) for values in (predicted, exact)]  # ties share a rank
         rmse = float((predicted - exact).square().mean().sqrt())
-        return cls(len(predicted), _correlation(predicted, exact), _correlation(*ranks), rmse)
+        return cls(len(predicted), _pearson(predicted, exact), _pearson(*ranks), rmse)
 
 
-def _correlation(one: Float[Tensor, " points"], other: Float[Tensor, " points"]) -> float:
+def _pearson(one: Float[Tensor, " points"], other: Float[Tensor, " points"]) -> float:
     """Return the correlation, or 0 if one of the lists is constant."""
     one, other = one - one.mean(), other - other.mean()
     return float((one * other).sum() / (one.norm() * other.norm()).clamp(min=torch.finfo(torch.float64).tiny))

@@ -19,7 +19,8 @@ from torch.nn import functional
 
 from fwshapley.networks.mlp import MLP, Coordinates, zero
 
-WIDTH, DEPTH = 512, 3
+WIDTH = 512
+DEPTH = 3
 N_LANDMARKS = 512
 N_RANGES = 7
 """Each is 0.7 of the previous one; the first is the median distance between landmarks."""

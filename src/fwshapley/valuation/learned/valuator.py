@@ -39,7 +39,14 @@ from fwshapley.valuation.learned.training import (
     train_on_coalitions,
 )
 from fwshapley.valuation.result import OTHER_POINTS, Valuation
-from fwshapley.valuation.validation import UNSEEN_ADVICE, check_device, check_labels, check_points, reorder_columns
+from fwshapley.valuation.validation import (
+    UNSEEN_ADVICE,
+    check_device,
+    check_labels,
+    check_points,
+    list_some,
+    reorder_columns,
+)
 from fwshapley.version import __version__
 
 Method = Literal["regression", "multilinear", "published"]
@@ -47,8 +54,6 @@ NetworkUtility = Literal["soft", "vote"]
 
 KIND = "valuator"
 DEFAULT_BUDGET = Budget(steps=3000)
-MAX_NAMED = 5
-"""Classes that a warning names, at most."""
 
 
 class AmortizedValuator(Valuator):
@@ -146,7 +151,7 @@ class AmortizedValuator(Valuator):
         trained, targets = self._train(problem, options)
         labels = torch.from_numpy(problem.labels)
         values = predict_at_nodes(trained.network, torch.from_numpy(problem.points).float(), labels)
-        mixtures = _mixtures(trained.network, list(problem.weights), problem.n)
+        mixtures = _node_mixtures(trained.network, list(problem.weights), problem.n)
         products = fidelity = None
         if targets is not None:
             predicted, exact = values[trained.held_out], targets[trained.held_out, labels[trained.held_out]]
@@ -191,7 +196,7 @@ class AmortizedValuator(Valuator):
         points = self._to_coordinates(x)
         codes, _ = check_labels("y", y, len(points), classes=self.classes_, advice=UNSEEN_ADVICE)
         labels = torch.from_numpy(codes)
-        mixtures = _mixtures(self.network_, weightings, len(result))
+        mixtures = _node_mixtures(self.network_, weightings, len(result))
         values, stderr = _mix(mixtures, predict_at_nodes(self.network_, points, labels), self._error_products)
         new = replace(result, values=values, stderr=stderr, weights=weightings, labels=labels)
         return new if isinstance(chosen, (list, tuple)) else new.unstacked()
@@ -347,7 +352,7 @@ class AmortizedValuator(Valuator):
         }
 
 
-def _mixtures(
+def _node_mixtures(
     network: PointNetwork | PublishedNetwork, weights: list[Semivalue], n: int
 ) -> Float64[Tensor, "weights nodes"]:
     """Return how much the network's values at each node count in each weighting."""
@@ -377,10 +382,9 @@ def _warn_of_uninformative_data(problem: NeighborProblem) -> None:
     """Warn of classes without a reference point, and of points that are all equal: a network cannot learn from them."""
     missing = problem.classes[np.bincount(problem.reference_labels, minlength=len(problem.classes)) == 0]
     if len(missing):
-        names = ", ".join(map(str, missing[:MAX_NAMED])) + " ..." * (len(missing) > MAX_NAMED)
         warnings.warn(
-            f"no reference point has the class {names}: points with this label have values of at most 0, whether the "
-            "label is wrong or not; add reference points of every class",
+            f"no reference point has the class {list_some(missing)}: points with this label have values of at most 0, "
+            "whether the label is wrong or not; add reference points of every class",
             stacklevel=3,
         )
     if (problem.points == problem.points[0]).all():
