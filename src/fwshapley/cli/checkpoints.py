@@ -33,7 +33,7 @@ class Checkpoints:
         return [path for stem in self.stems for path in sorted(self.path.glob(f"{stem}.safetensors"))]
 
     def check(self, *, resume: bool, force: bool) -> None:
-        """Raise an error if training was stopped here and no option says what to do, or if there is none to resume."""
+        """Raise an error if training was stopped and is neither resumed nor replaced, or if there is none to resume."""
         check_writable(self.path)
         stopped = bool(self.files())
         if resume and not stopped:

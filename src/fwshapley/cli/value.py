@@ -99,8 +99,8 @@ def value(
     In a table, numbers are standardized, and categories and dates are converted to numbers; the output says how.
     Pictures are compared by cross-fitted class probabilities, or by the features of your own network (--backbone).
     The output folder contains ranking.csv (all points, the most suspicious first), report.html, and
-    valuation.safetensors. In ranking.csv, the verdict of a suspicious point says whether most of its neighbors have
-    another label, which is then suggested, or agree with its label; other points are not compared.
+    valuation.safetensors. In ranking.csv, the verdict of a suspicious point is "another label" if most of its neighbors
+    have another one, which is then suggested, or "neighbors agree"; other points are not compared.
 
     Start with: fwshapley value train.csv --label species --out results
 

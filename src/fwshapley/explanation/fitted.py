@@ -29,7 +29,7 @@ MAX_BATCH = 256
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What `FeatureExplainer.fit` leaves behind, as `explainer.fitted_`.
+    """The result of `FeatureExplainer.fit`, stored as `explainer.fitted_`.
 
     Attributes:
         players: of the game.

@@ -31,8 +31,8 @@ class NeighborGame:
         labels: class numbers 0..C-1 of the training points, from the nearest to the farthest.
         label: class number of the reference point.
         classes: number of classes, C.
-        k: number of neighbors that decide.
-        utility: what they decide.
+        k: number of nearest neighbors.
+        utility: how their prediction is scored.
         ties: who wins a tied vote.
 
     Example:
@@ -77,8 +77,8 @@ def value_of_votes(
     Args:
         votes: number of members of each class among the k nearest.
         label: class number of the reference point, broadcast to the shape of the games.
-        k: number of neighbors that decide.
-        utility: what they decide.
+        k: number of nearest neighbors.
+        utility: how their prediction is scored.
         ties: who wins a tied vote.
     """
     matches = votes.gather(-1, label.expand(votes.shape[:-1])[..., None])[..., 0]

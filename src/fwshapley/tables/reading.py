@@ -59,7 +59,7 @@ FIRST_ROW = 2
 MOST_COLUMNS_LISTED = 12
 
 DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError)
-"""What reading a damaged compressed file raises, or one compressed in another way than its name says."""
+"""Errors of reading a compressed file that is damaged, or compressed in another way than its ending suggests."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ State = dict[type, dict[str, Any]]
 class FairLock:
     """A re-entrant lock that threads get in the order in which they ask for it.
 
-    A plain `threading.Lock` that a loop releases and acquires again is almost never free for others. Here a thread that
-    waits holds a second lock, the door, so the loop cannot overtake it.
+    A plain `threading.Lock` that a loop releases and acquires again is almost never free for others. Here a waiting
+    thread has a second lock, the door, so the loop cannot overtake it.
     """
 
     def __init__(self) -> None:

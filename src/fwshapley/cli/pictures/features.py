@@ -1,4 +1,4 @@
-"""Features of labeled pictures, to measure distances with: of networks trained on them, or of a network of the user."""
+"""Features of labeled pictures, to measure distances with: from networks trained on them, or from a network of yours."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class ClosedForm(ABC):
     Args:
         weights: semivalues.
         counts: training points of each class.
-        k: number of neighbors that decide.
+        k: number of nearest neighbors.
         held_out: each reference point is one of the training points, and not a player of its own game.
 
     Attributes:

@@ -38,8 +38,8 @@ class NeighborProblem:
         reference_labels: class number of each reference point.
         classes: the labels that class numbers stand for, in order.
         weights: semivalues.
-        k: number of neighbors that decide.
-        utility: what they decide.
+        k: number of nearest neighbors.
+        utility: how their prediction is scored.
         ties: which class wins a tied vote.
         metric: how distances are measured.
         held_out: whether the reference points are the points themselves; each is then left out of its own game.

@@ -50,7 +50,7 @@ def value_neighbors(
         y: their labels: numbers or text.
         reference: points to predict and their labels, a pair (x, y). They should contain every class: a point whose
             class is missing can only do harm. None values each training point by how it helps to predict the others.
-        k: number of neighbors that decide.
+        k: number of nearest neighbors.
         weights: a semivalue, or a list of them, which share all distances and sorts; None is Shapley.
         utility: "soft", the number of the k nearest that have the correct label, divided by k; "normalized", the same
             divided by the number of members if there are fewer than k; "vote", whether the correct label wins the vote

@@ -28,7 +28,7 @@ class NeighborGames:
 
     Args:
         problem: points, reference points and the utility.
-        device: where the games are played.
+        device: where the games are evaluated.
 
     Attributes:
         x: points.

@@ -66,7 +66,7 @@ class AmortizedValuator(Valuator):
         weights: the semivalue, or a list of them; None is Shapley. A network that was trained by "regression" or
             "multilinear" predicts values under every mixture over t, so `value` accepts other weights than these.
         utility: "soft" or "vote" of the k nearest neighbors.
-        k: number of neighbors that decide.
+        k: number of nearest neighbors.
         method: "regression", on the exact values of the training points under every label; "multilinear", least squares
             on coalitions of all points; "published", the form of the FW-Shapley paper, least squares on batches whose
             points are the only players. The last two are for comparison.

@@ -54,7 +54,7 @@ class Checkpoint:
 
     @contextmanager
     def run(self, start: State) -> Iterator[None]:
-        """Begin with the saved state or with `start`; save it now, to see whether that is possible, and at the end."""
+        """Begin with the saved state or with `start`; save it at once, so that errors appear early, and at the end."""
         resumed = self.resume and self.path is not None and self.path.exists()
         self.state = self._load() if resumed else start
         self.save()
