@@ -1,4 +1,4 @@
-"""Features of labeled pictures, to measure distances with: from networks trained on them, or from a network of yours."""
+"""Features of labeled pictures, to measure distances with: from networks trained on them, or from your own network."""
 
 from __future__ import annotations
 
