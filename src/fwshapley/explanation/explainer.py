@@ -203,8 +203,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
                 and takes one more pass of the surrogate.
         """
         check_flag("errors", errors)
-        fitted = self.fitted_
-        error_model = self.error_model_
+        fitted, error_model = self.fitted_, self.error_model_
         if errors and error_model is None:
             raise ValueError("errors=True needs a calibrated explainer; call calibrate(x_valid) first")
         attribution = fitted.explain(x, weights, outputs, total, batch_size)
