@@ -43,7 +43,6 @@ from fwshapley.explanation.error_model import FEWEST_INPUTS
 from fwshapley.explanation.fitting import PARTS, NetworkName, ObjectiveName
 from fwshapley.explanation.inputs import hold_out
 from fwshapley.explanation.persistence import FILE
-from fwshapley.explanation.reliability import ENOUGH_AGREEMENT
 from fwshapley.objectives import Kernel
 
 DEFAULT_SECONDS = 120.0
@@ -303,7 +302,7 @@ def _show_training(explainer: fw.FeatureExplainer) -> None:
     table.add_row(*(f"{divergence:.2g}" for divergence in fidelity.divergence))
     print_table(table)
     if fidelity.agreement is not None:
-        advice = ": poor, so train longer (--seconds)." if fidelity.agreement < ENOUGH_AGREEMENT else "."
+        advice = ": poor, so train longer (--seconds)." if fidelity.is_poor else "."
         print_line(
             f"Surrogate and model predict the same class for {fidelity.agreement:.1%} of complete inputs{advice}"
         )
