@@ -46,7 +46,7 @@ def main(words: Sequence[str]) -> None:
 
 
 def print_list() -> None:
-    """Print one line an experiment: what it measures, and when, on what and for how long it ran for the record."""
+    """Print a line for each experiment: what it measures, and when, on what and for how long it ran for the record."""
     known = experiments()
     width = max(map(len, known))
     for name, measures in known.items():

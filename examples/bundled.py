@@ -1,4 +1,4 @@
-"""Data and small models that need no download: digits as images, a medical table, and a generated table."""
+"""Small data sets and models for the examples, without downloads: digits, a medical table, a generated table."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Task:
     """A trained model, and inputs to explain it on.
 
     Attributes:
-        model: what is explained.
-        players: what is credited.
-        x_train: inputs it was trained on.
-        x_test: inputs it was not.
-        skill: accuracy on x_test, or the share of variance it explains there.
-        output_names: one per output.
+        model: the model to explain.
+        players: the players.
+        x_train: inputs that the model was trained on.
+        x_test: other inputs.
+        skill: accuracy on x_test, or the share of variance that the model explains there.
+        output_names: one for each output.
     """
 
     model: nn.Module
-    players: fw.Players
+    players: fw.players.Players
     x_train: Tensor
     x_test: Tensor
     skill: float
@@ -114,7 +114,7 @@ class Scale(nn.Module):
         self.register_buffer("deviation", torch.as_tensor(deviation))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x in other units."""
+        """Return x in the new units."""
         return (x - self.mean) / self.deviation
 
 

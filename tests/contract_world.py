@@ -109,7 +109,12 @@ class World:
 
     def retrain(self, model: object = None, **options: Any) -> Any:  # noqa: ANN401 - any argument
         """Value points by retraining a model a few times."""
-        chosen: dict[str, Any] = {"method": "loo", "scoring": accuracy, "nobody": 0.0, "progress": False} | options
+        chosen: dict[str, Any] = {
+            "method": "leave_one_out",
+            "scoring": accuracy,
+            "empty_value": 0.0,
+            "progress": False,
+        } | options
         made = fw.RetrainingValuator(Majority() if model is None else model, **chosen)
         return made.fit(self.points, self.labels, reference=(self.points, self.labels))
 

@@ -20,7 +20,7 @@ import cli_cases
 import fwshapley as fw
 from fwshapley.explanation.fitting import SURROGATE_SHARE
 from fwshapley.training import loop as training
-from fwshapley.valuation.retraining import checkpoint as work
+from fwshapley.valuation.retraining import checkpoint as retraining
 from models import TableModel, images, rows, seeded
 
 STEPS = 20
@@ -67,7 +67,7 @@ def cross_fit_images(folder: Path, *, resume: bool) -> Tensor:
     """Cross-fit networks of two folds, of eight steps each."""
     x, labels = images(24), torch.arange(24) % 2
     budget, checkpoints = fw.Budget(steps=16), folder / "checkpoints"
-    found = fw.cross_fit(x, labels, folds=2, budget=budget, device="cpu", checkpoints=checkpoints, resume=resume)
+    found = fw.cross_fit(x, labels, folds=2, budget=budget, device="cpu", checkpoint=checkpoints, resume=resume)
     return found.features
 
 
@@ -76,7 +76,7 @@ def value_by_retraining(folder: Path, *, resume: bool) -> Tensor:
     x = rows(12, 3)
     y = (x[:, 0] > 0).long()
     checkpoint = folder / "run.safetensors"
-    valuator = fw.RetrainingValuator(LogisticRegression(), budget=100, checkpoint=checkpoint, resume=resume)
+    valuator = fw.RetrainingValuator(LogisticRegression(), n_fits=100, checkpoint=checkpoint, resume=resume)
     return valuator.fit(x.numpy(), y.numpy(), reference=(x.numpy(), y.numpy())).result_.values
 
 
@@ -123,12 +123,12 @@ def be_killed_before(owner: type, name: str, call: int) -> None:
 if __name__ == "__main__":
     task, folder = sys.argv[1], Path(sys.argv[2])
     torch.set_num_threads(1)
-    training.CHECKPOINT_SECONDS = work.CHECKPOINT_SECONDS = -1.0  # after every step
+    training.CHECKPOINT_SECONDS = retraining.CHECKPOINT_SECONDS = -1.0  # after every step
     if task == "interrupted":
         fit_with_dropout(folder, be_killed_at(int(sys.argv[3])))
     elif task in RESUMED:
         be_killed_before(training._Run, "step", int(sys.argv[3]))  # noqa: SLF001 - every training is one
-        be_killed_before(work.Sitting, "move", int(sys.argv[3]))
+        be_killed_before(retraining.Checkpoint, "update", int(sys.argv[3]))
         RESUMED[task](folder, resume=False)
     else:
         explainer = fit_together()

@@ -8,18 +8,14 @@ import torch
 from torch import Tensor
 
 from brute_force import all_coalitions
-from fwshapley import Banzhaf, Beta, Shapley
 from fwshapley.coalitions import (
     draw_bernoulli,
-    draw_by_law,
     draw_distinct,
     draw_of_sizes,
-    draw_pairs,
     draw_permutations,
     draw_trusted_bernoulli,
     make_generator,
 )
-from fwshapley.games import Random
 
 DRAWS = 20_000
 
@@ -90,50 +86,6 @@ def test_coalitions_of_one_size_are_uniform(size: int, generator: torch.Generato
     assert_frequencies(counts_of(codes(coalitions), available), uniform(available))
 
 
-@pytest.mark.parametrize("weights", [Shapley(), Beta(1, 4), Banzhaf(0.2)], ids=str)
-def test_sizes_follow_the_law(weights: Beta, generator: torch.Generator) -> None:
-    law = torch.from_numpy(weights.size_law(9))
-    coalitions = draw_by_law(law, DRAWS, generator)
-    assert_frequencies(coalitions.sum(1).bincount(minlength=9)[1:], law)
-
-
-# Pairs
-
-
-@pytest.mark.parametrize("weights", [Shapley(), Beta(1, 4), Banzhaf(0.2)], ids=str)
-def test_each_coalition_is_followed_by_its_complement(weights: Beta, generator: torch.Generator) -> None:
-    coalitions, importance = draw_pairs(torch.from_numpy(weights.size_law(7)), 200, generator)
-    assert torch.equal(coalitions[0::2], ~coalitions[1::2])
-    assert importance.shape == (200,)
-
-
-def test_pairs_of_a_symmetric_law_count_the_same(generator: torch.Generator) -> None:
-    assert draw_pairs(torch.from_numpy(Shapley().size_law(7)), 200, generator).importance.tolist() == [1] * 200
-    assert draw_pairs(torch.from_numpy(Banzhaf().size_law(7)), 200, generator).importance.tolist() == pytest.approx(
-        [1] * 200
-    )
-
-
-@pytest.mark.parametrize("weights", [Beta(1, 4), Beta(4, 1), Banzhaf(0.2)], ids=str)
-def test_pairs_of_an_asymmetric_law_are_unbiased_only_with_their_importance(
-    weights: Beta, generator: torch.Generator
-) -> None:
-    n, law, table = 6, torch.from_numpy(weights.size_law(6)), Random(6)
-
-    def measure(coalitions: Tensor) -> Tensor:
-        return table(coalitions) + coalitions.sum(1)
-
-    masks = all_coalitions(n)[1:-1]
-    chances = torch.stack([law[size - 1] / math.comb(n, size) for size in masks.sum(1).tolist()])
-    expectation = chances @ measure(masks)
-
-    coalitions, importance = draw_pairs(law, DRAWS, generator)
-    for factor, unbiased in ((importance, True), (torch.ones_like(importance), False)):
-        pair_means = (factor * measure(coalitions)).unflatten(0, (-1, 2)).mean(1)
-        standard_error = pair_means.std() / math.sqrt(len(pair_means))
-        assert bool((pair_means.mean() - expectation).abs() < 4 * standard_error) == unbiased
-
-
 # Without replacement
 
 
@@ -186,12 +138,10 @@ def test_more_than_there_are_is_refused(generator: torch.Generator) -> None:
     [
         lambda g: draw_permutations(20, 6, g),
         lambda g: draw_bernoulli(torch.full((20,), 0.4), 6, g),
-        lambda g: draw_by_law(torch.from_numpy(Shapley().size_law(6)), 20, g),
-        lambda g: draw_pairs(torch.from_numpy(Shapley().size_law(6)), 20, g).coalitions,
         lambda g: draw_distinct(3, 18, 6, g),
         lambda g: draw_distinct(3, 18, 60, g),
     ],
-    ids=["permutations", "bernoulli", "law", "pairs", "distinct of few", "distinct of many"],
+    ids=["permutations", "bernoulli", "distinct of few", "distinct of many"],
 )
 def test_draws_are_set_by_the_seed(draw: Callable[[torch.Generator], Tensor]) -> None:
     first, again, other = (draw(make_generator(seed)) for seed in (1, 1, 2))
@@ -215,18 +165,6 @@ def test_a_seed_is_a_whole_number(seed: int, error: type[Exception]) -> None:
         make_generator(seed)
 
 
-def test_an_odd_number_of_paired_coalitions_is_rejected(generator: torch.Generator) -> None:
-    with pytest.raises(ValueError, match="count must be even, got 7"):
-        draw_pairs(torch.from_numpy(Shapley().size_law(4)), 7, generator)
-
-
-@pytest.mark.parametrize("law", [[], [0.5, -0.5], [0.0, 0.0], [0.5, math.nan]])
-def test_a_law_that_is_none_is_rejected(law: list[float], generator: torch.Generator) -> None:
-    for draw in (draw_by_law, draw_pairs):
-        with pytest.raises(ValueError, match="one non-negative number per size"):
-            draw(torch.tensor(law), 4, generator)
-
-
 @pytest.mark.parametrize("convert", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
 def test_draws_take_lists_numpy_and_torch(convert: Callable[[list[float]], Any]) -> None:
     def draw(as_given: Callable[[list[float]], Any]) -> list[Tensor]:
@@ -234,8 +172,6 @@ def test_draws_take_lists_numpy_and_torch(convert: Callable[[list[float]], Any])
         return [
             draw_of_sizes(as_given([1, 2, 3]), 4, generator),
             draw_bernoulli(as_given([0.1, 0.9]), 4, generator),
-            draw_by_law(as_given([0.2, 0.3, 0.5]), 5, generator),
-            draw_pairs(as_given([0.2, 0.3, 0.5]), 6, generator).coalitions,
         ]
 
     for converted, plain in zip(draw(convert), draw(torch.tensor), strict=True):

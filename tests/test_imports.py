@@ -18,15 +18,15 @@ LAYERS = [
     ("objectives",),
     ("explanation",),
     ("valuation",),
-    ("datasets",),
+    ("datasets", "loading"),
     ("fwshapley",),  # the package itself, __init__.py
     ("cli",),
     ("__main__",),
 ]
 """Modules and folders of the package: each imports from its own layer and those above it in this list alone."""
 
-PEERS = {"captum", "pydvl", "shap", "shapiq", "sklearn"}
-WRAPPED = {"captum": {"explanation"}, "shap": {"explanation"}, "sklearn": {"games"}}
+PEERS = {"captum", "pydvl", "shap", "shapiq"}
+WRAPPED = {"captum": {"explanation"}, "shap": {"explanation"}}
 """Parts that wrap a peer; they import it where it is needed, or for types alone."""
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -28,16 +28,16 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         "import fwshapley as fw; fw.grid(8, 8, patch=2)",
         "import fwshapley as fw; fw.Attribution",
         "import fwshapley.plots",
-        "import fwshapley._internal.bundle, fwshapley._internal.html, fwshapley._internal.progress",
+        "import fwshapley._internal.safetensors_file, fwshapley._internal.html, fwshapley._internal.progress",
     ],
 )
 def test_what_serves_does_not_import_torch(code: str) -> None:
     assert "torch" not in modules_after(code)
 
 
-@pytest.mark.parametrize("name", ["fwshapley", "fwshapley.explanation", "fwshapley.games", "fwshapley.valuation"])
-def test_every_public_name_can_be_imported(name: str) -> None:
-    module = importlib.import_module(name)
+@pytest.mark.parametrize("path", ["fwshapley", "fwshapley.explanation", "fwshapley.games", "fwshapley.valuation"])
+def test_every_public_name_can_be_imported(path: str) -> None:
+    module = importlib.import_module(path)
     names = module.__all__
     assert len(names) == len(set(names))
     for name in names:

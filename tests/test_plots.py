@@ -52,7 +52,7 @@ def test_bars_are_the_largest_values_with_the_largest_on_top() -> None:
     figure = plot_bars(values, names, labels=["x", "y", "z"], titles=["a", "b"])
     axes = np.array(figure.axes).reshape(3, 2)
     assert [cell.get_title() for cell in axes[2]] == ["z\na", "z\nb"]
-    assert figure.get_supxlabel() == "12 of 15 players shown: those of the largest values"
+    assert figure.get_supxlabel() == "12 of 15 players shown: the largest values"
     bars = axes[0, 0].patches
     assert len(bars) == MOST_BARS
     lengths = [bar.get_width() for bar in bars]

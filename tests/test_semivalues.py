@@ -16,9 +16,9 @@ from scipy.stats import binom
 from torch.testing import assert_close
 
 from brute_force import all_coalitions
-from fwshapley import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley, exact_values
+from fwshapley import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley, exact_values
 from fwshapley.games import Random
-from fwshapley.semivalues import Kernel, join_laws, log_binomials
+from fwshapley.semivalues import FEASIBLE_SET, KernelKind, join_laws, log_binomials
 
 SemivalueFor = Callable[[int], Semivalue]
 
@@ -179,7 +179,7 @@ def test_paper_kernel_is_exact_up_to_a_factor_at_alpha_1_only(weights: Beta) -> 
 
 
 @pytest.mark.parametrize("kernel", ["exact", "paper"])
-def test_size_law_is_the_kernel_times_the_number_of_coalitions(semivalue_for: SemivalueFor, kernel: Kernel) -> None:
+def test_size_law_is_the_kernel_times_the_number_of_coalitions(semivalue_for: SemivalueFor, kernel: KernelKind) -> None:
     n, weights = 9, semivalue_for(9)
     if kernel == "paper" and isinstance(weights, LeaveOneOut):
         with pytest.raises(ValueError, match="paper kernel of leave-one-out is zero"):

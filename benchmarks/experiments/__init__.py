@@ -1,1 +1,1 @@
-"""One module a table or figure: `parse` reads its options, `main` measures, records and draws."""
+"""One module for each table or figure: `parse` reads its options, `main` measures, records and draws."""

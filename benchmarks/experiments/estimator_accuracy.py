@@ -43,24 +43,24 @@ Errors = dict[str, dict[str, dict[str, list[list[list[float]]]]]]  # players, ga
 
 @dataclass(frozen=True)
 class Table:
-    """A game as the table of its 2**n values, so that a call costs the same whatever the game."""
+    """A game as the table of its 2**n values, so that a call takes equally long for every game."""
 
     n_players: int
     worth: Tensor
 
     def __call__(self, coalitions: Tensor, /) -> Tensor:
-        """Look the coalitions up."""
+        """Look up the coalitions."""
         return self.worth[(coalitions * 2 ** torch.arange(self.n_players)).sum(1)]
 
 
 def tabulate(function: Callable[[Tensor], Tensor], n: int) -> Table:
-    """Evaluate a function on masks for all coalitions once."""
+    """Evaluate a function of coalitions once for all coalitions."""
     masks = (torch.arange(2**n)[:, None] >> torch.arange(n)) & 1 == 1
     return Table(n, torch.as_tensor(function(masks), dtype=torch.float64))
 
 
 def make_games(n: int, seed: int) -> dict[str, Table]:
-    """Six games, from a real model's to pure noise."""
+    """Six games, from that of a real model to pure noise."""
     generator = torch.Generator().manual_seed(seed)
     normal = partial(torch.randn, generator=generator, dtype=torch.float64)
     first, bias, second = normal(n, 24), normal(24), normal(24)
@@ -172,11 +172,11 @@ def calls_ratio(budgets: list[int], error: Array, reference: Array) -> float | N
 
 
 def measure_overhead(n: int) -> dict[str, float]:
-    """Time of exact values of nine weightings over that of calling the bare game on as many coalitions."""
+    """Time of exact values of nine weightings, divided by the time of calling the game for as many coalitions."""
     game = tabulate(fw.games.Random(n), n)
     masks = torch.rand(2**14, n) < 0.5
     bare = best_time(lambda: [game(masks) for _ in range(2**n // len(masks))])
-    exact = best_time(lambda: fw.exact_values(game, [*fw.FEASIBLE_SET, fw.Shapley()], progress=False))
+    exact = best_time(lambda: fw.exact_values(game, [*fw.semivalues.FEASIBLE_SET, fw.Shapley()], progress=False))
     return {"players": n, "bare_game_s": bare, "exact_values_s": exact, "us_per_coalition": (exact - bare) / 2**n * 1e6}
 
 
@@ -205,7 +205,7 @@ def measure_sampling(shapes: list[tuple[int, int]]) -> list[dict[str, float]]:
 
 
 def draw_by_two_argsorts(sizes: Tensor, n: int, generator: torch.Generator) -> Tensor:
-    """Rank random keys, as is often seen."""
+    """Rank random keys, a common implementation."""
     keys = torch.rand(len(sizes), n, generator=generator, dtype=torch.float64)
     return keys.argsort(1).argsort(1) < sizes[:, None]
 

@@ -33,8 +33,9 @@ from benchmarks.harness.options import ExperimentParser, best_device
 from benchmarks.harness.record import record, recorded
 from benchmarks.models import resnet
 from fwshapley._internal.progress import ProgressBar
-from fwshapley.explanation.baselines import BASELINES, Unweighted
-from fwshapley.explanation.baselines.request import Request
+from fwshapley.explanation.attribution import Unweighted
+from fwshapley.explanation.baselines import BASELINES
+from fwshapley.explanation.baselines.task import BaselineTask
 from fwshapley.plots import COLORS, new_figure
 
 MANY, AT_ONCE, FEW = 1000, 250, 2
@@ -176,7 +177,7 @@ def time_all(
         note(name, partial(ask, name, every, x, labels, arguments.at_once, **layer), len(x))
     few = slice(0, arguments.few)
     for name in SAMPLED:
-        sampling = partial(ask, name, every, x[few], labels[few], 1, calls=arguments.calls, seed=arguments.seeds[0])
+        sampling = partial(ask, name, every, x[few], labels[few], 1, n_calls=arguments.calls, seed=arguments.seeds[0])
         note(name, sampling, arguments.few, calls=arguments.calls)
     return rows
 
@@ -189,17 +190,16 @@ def ask(
     at_once: int,
     **options: int | str,
 ) -> None:
-    """Explain by a baseline, without the pass of the explainer that `fw.baseline` makes to read the inputs."""
-    method, players = BASELINES[name], explainer.players_
+    """Explain by a baseline, without the forward pass of the explainer in which `fw.baseline` reads the inputs."""
+    method = BASELINES[name.replace(" ", "_")]
     weights: fw.Semivalue = Unweighted(name) if method.weightings == "none" else fw.Shapley()
     quick = name in GRADIENTS and x.device.type == "cuda"
     with (
         ProgressBar(name, len(x), enabled=False) as bar,
         torch.autocast(x.device.type, torch.bfloat16, enabled=quick),
     ):
-        fitted = explainer.fitted_
-        request = Request(explainer, fitted, players, x, labels[:, None], [weights], at_once, bar)
-        method.compute(request, **options)
+        task = BaselineTask(explainer, explainer.fitted_, x, labels[:, None], [weights], at_once, bar)
+        method.compute(task, **options)
 
 
 def measure(call: Callable[[], object], device: torch.device, *, smoke: bool) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def measure(call: Callable[[], object], device: torch.device, *, smoke: bool) ->
 
 
 def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
-    """Draw times as bars on a scale of tens, the shortest on top; what learns is blue."""
+    """Draw times as bars on a scale of tens, the shortest on top; learned methods are blue."""
     rows = sorted(results["methods"].items(), key=lambda item: -item[1]["seconds"])
     figure = new_figure(width=8, height=0.4 * len(rows) + 1)
     axes = figure.subplots()

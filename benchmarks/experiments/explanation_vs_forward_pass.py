@@ -170,7 +170,7 @@ def time_all(
 
 
 def median_seconds(call: Callable[[], object], device: torch.device, *, smoke: bool) -> float:
-    """Median time of a call, after some to warm up."""
+    """Median time of a call, after warm-up calls."""
     warm_up, repeats = (1, 2) if smoke else (10, 50) if device.type == "cuda" else (2, 7)
     taken = []
     for _ in range(warm_up + repeats):
@@ -183,7 +183,7 @@ def median_seconds(call: Callable[[], object], device: torch.device, *, smoke: b
 
 
 def draw(rows: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
-    """Draw times over that of the forward pass, as bars."""
+    """Draw times, divided by that of the forward pass, as bars."""
     figure = new_figure(width=6, height=3)
     axes = figure.subplots()
     shown = [row for row in rows if row["forward_s"]]

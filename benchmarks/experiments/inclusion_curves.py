@@ -199,9 +199,9 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
         parser.need_data(arguments)
     arguments.search_seconds = arguments.search_seconds or arguments.seconds
     arguments.images, arguments.steps, arguments.calls = IMAGES, STEPS, CALLS
-    arguments.validation, arguments.searched = resnet.VALIDATION, fw.FEASIBLE_SET
+    arguments.validation, arguments.searched = resnet.VALIDATION, fw.semivalues.FEASIBLE_SET
     if arguments.smoke:
-        arguments.searched = fw.FEASIBLE_SET[:1]
+        arguments.searched = fw.semivalues.FEASIBLE_SET[:1]
         arguments.work = arguments.out / "parts"
         arguments.datasets = ["cifar10"]
         left_out = {"encoder", CHOSEN, NOT_CENTERED, "long run, chosen", f"{BASE}, longer", f"{EVERY}, longer"}
@@ -287,7 +287,7 @@ def choose(study: Study) -> fw.Semivalue:
             steps=study.arguments.steps, evaluator=surrogate, reporter=reporter, progress=False,
         )  # fmt: skip
         areas = dict(zip(resnet.WEIGHTS, found.areas, strict=True))
-        best = max(fw.FEASIBLE_SET, key=lambda weights: areas[weights])
+        best = max(fw.semivalues.FEASIBLE_SET, key=lambda weights: areas[weights])
         assert found.reported is not None  # noqa: S101 - there is a reporter
         reported = {str(each): area for each, area in zip(resnet.WEIGHTS, found.reported.areas, strict=True)}
         return {
@@ -335,7 +335,7 @@ def judge_learned(study: Study, method: str, seed: int, *, seconds: float | None
 
     def make() -> dict[str, Any]:
         explainer = learn(study, method, seed, lasting)
-        one = getattr(explainer.objective, "weights", None)
+        one = getattr(explainer.fitted_.objective, "weights", None)
         several = [one] if one else list(resnet.WEIGHTS)
         values = explainer.explain(study.x, weights=several, outputs=study.labels[:, None]).values[..., 0]
         judged = judge(study, dict(zip(map(str, several), values, strict=True)))
@@ -348,7 +348,7 @@ def training_of(explainer: fw.FeatureExplainer) -> dict[str, Any]:
     """Return how an explainer was trained."""
     history = explainer.histories_["explainer"]
     training = {"steps": history.steps, "seconds": history.seconds, "stopped": history.stopped}
-    by_spread = getattr(explainer.objective, "spread", None) is not None
+    by_spread = getattr(explainer.fitted_.objective, "spread", None) is not None
     return training | {"loss": min(loss for _, loss in history.validation), "by spread": by_spread}
 
 
@@ -360,7 +360,7 @@ def judge_simple(study: Study) -> None:
         def make(method: str = method) -> dict[str, Any]:
             explainer = learn(study, EVERY, seed, study.arguments.seconds)  # it knows model, players and surrogate
             options = {"examples": study.setting.x_train[:CLASS_MEAN_IMAGES]} if method == "class mean" else {}
-            explained = fw.baseline(method, explainer, **options).explain(
+            explained = fw.baseline(method.replace(" ", "_"), explainer, **options).explain(
                 study.x, outputs=study.labels[:, None], progress=False
             )
             return judge(study, {str(explained.weights): explained.values[..., 0]})
@@ -403,7 +403,7 @@ def judge(
 def evaluators(setting: resnet.Setting) -> dict[str, Evaluator]:
     """The two evaluators."""
     zero = torch.zeros(1, 1, 1, 1, device=setting.images.x_train.device)
-    judges = (setting.judge, fw.Surrogate(setting.model, setting.players, zero))
+    judges = (setting.judge, fw.explanation.Surrogate(setting.model, setting.players, zero))
     return {name: quickly(each) for name, each in zip(EVALUATORS, judges, strict=True)}
 
 

@@ -137,7 +137,9 @@ def on_gpu(arguments: argparse.Namespace) -> dict[str, Any]:
         torch.cuda.reset_peak_memory_stats()
         torch.cuda.synchronize()
         before = time.perf_counter()
-        found = fw.value_neighbors(*data, k=K, weights=weights, device=arguments.device, progress=False)
+        found = fw.value_neighbors(
+            data[0], data[1], data[2:], k=K, weights=weights, device=arguments.device, progress=False
+        )
         seconds = time.perf_counter() - before
         megabytes = torch.cuda.max_memory_allocated() / 2**20
         row = {"weights": str(weights), "seconds": seconds, "gpu_mb": megabytes, "sum": float(found.values.sum())}
@@ -206,7 +208,7 @@ def points(
 
 
 def multiply(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
-    """Return the bare product of all points with all references, in blocks, as fast as numpy goes."""
+    """Return the matrix product of all points with all references, in blocks."""
     del y, y_reference
     points, references = x.astype(task["dtype"]), x_reference.astype(task["dtype"])
 
@@ -224,7 +226,7 @@ def value(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: A
     options = {name: task[name] for name in ("utility", "tolerance") if name in task}
 
     def run() -> float:
-        found = fw.value_neighbors(x, y, x_reference, y_reference, k=K, weights=weights, progress=False, **options)
+        found = fw.value_neighbors(x, y, (x_reference, y_reference), k=K, weights=weights, progress=False, **options)
         return float(found.values.sum())
 
     return run

@@ -11,9 +11,8 @@ clean reference points. They are compared with the exact values of the *same* ut
 Unseen points, a tenth of them mislabeled too, are compared with exact values in N + {point}. Beside the networks stands
 the stored index, with all references and with as few as take no longer than the network.
 
-The retraining study counts fits of two models on digits: TMC-Shapley, least squares and the learned valuator, by their
-Spearman correlation with a long run of least squares. The learned valuator is judged by the values of its process; its
-network, which is for new points, is hardly trained here. The values of its simpler models need no fit.
+An earlier study, of values learned from few fits of a model, is kept in the record: its method ranked points no better
+than the simpler models that it started from, so its code was removed. This script copies those results.
 
     python benchmarks/run.py learned_data_values --data fashion_mnist.npz --device cuda
 """
@@ -23,7 +22,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,9 +31,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import SVC
 from torch import Tensor
 
 import fwshapley as fw
@@ -46,19 +41,15 @@ from benchmarks.harness.parallel import map_parallel
 from benchmarks.harness.pieces import commands, keep_piece, origins, read_piece
 from benchmarks.harness.record import record, recorded
 from benchmarks.harness.statistics import summarize
-from fwshapley.games.knn import Utility
 from fwshapley.plots import COLORS, new_figure
-from fwshapley.valuation import flip_labels, measure_detection
-from fwshapley.valuation.knn.problem import check_setting
-from fwshapley.valuation.learned.knowledge import Likeness
+from fwshapley.valuation import ValuationFidelity, flip_labels, measure_detection
 from fwshapley.valuation.learned.paper_network import batch_law
-from fwshapley.valuation.learned.simpler import SimplerGames
-from fwshapley.valuation.learned.valuator import Method
+from fwshapley.valuation.learned.valuator import Method, NetworkUtility
 
 SEEDS = (0, 1, 2)
 K, SHARE, BATCH = 5, 0.1, 256
 WEIGHTS = (fw.Shapley(), fw.Beta(16, 1), fw.Beta(1, 4))
-METHODS: tuple[tuple[Method, Utility], ...] = (
+METHODS: tuple[tuple[Method, NetworkUtility], ...] = (
     ("regression", "soft"), ("multilinear", "soft"), ("regression", "vote"), ("published", "vote"),
 )  # fmt: skip
 TITLES = dict(zip(METHODS, ("ours, soft", "from all coalitions, soft", "ours, vote", "the paper's, vote"), strict=True))
@@ -70,18 +61,6 @@ NEED_IMAGES = ("Fashion-MNIST", "large")
 QUERIES = 1_000
 LARGE, LARGE_QUERIES = (50_000, 2_000), 8_000
 MANY_QUERIES = 1_000_000
-REFERENCE_FITS = 20_000
-PLAYERS = 200
-FITS: Mapping[str, tuple[int, ...]] = {
-    "learned": (50, 100, 200, 1_000),
-    "least squares": (500, 1_000, 5_000),
-    "tmc": (2_000, 5_000),
-}
-MODELS: Mapping[str, Any] = {
-    "logistic regression": LogisticRegression(max_iter=100, tol=1e-2),
-    "support vectors": SVC(gamma="scale"),
-}
-
 
 Labeled = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Points and their labels."""
@@ -112,7 +91,7 @@ def main(arguments: argparse.Namespace) -> None:
         save_figure(partial(draw, recorded("learned_data_values", arguments.out)), "learned_data_values", arguments)
         return
     jobs = [
-        (part, seed) for part in arguments.parts for seed in (arguments.seeds if part in RUNS else arguments.seeds[:1])
+        (part, seed) for part in arguments.parts for seed in (arguments.seeds if part in SIZES else arguments.seeds[:1])
     ]
     alone = [job for job in jobs if job[0] not in SIZES]  # these use all cores, or time what they do
     map_parallel(partial(run, arguments), [job for job in jobs if job[0] in SIZES], arguments.workers)
@@ -136,10 +115,9 @@ def run(arguments: argparse.Namespace, job: tuple[str, int]) -> None:
     if arguments.workers > 1 and part in SIZES and arguments.device == "cpu":
         torch.set_num_threads(1)
     print("begun:", part, seed, flush=True)
-    do = partial(compare, part) if part in SIZES else OTHERS[part]
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        found, seconds = timed(partial(do, seed, arguments))
-    keep_piece(path, {"found": found, "seconds": seconds}, "cpu" if part in MODELS else arguments.device)
+    measure = partial(compare, part) if part in SIZES else ONCE[part]
+    found, seconds = timed(partial(measure, seed, arguments))
+    keep_piece(path, {"found": found, "seconds": seconds}, arguments.device)
     print("done:", part, seed, f"{seconds:.0f} s", flush=True)
 
 
@@ -147,21 +125,23 @@ def gather(arguments: argparse.Namespace) -> dict[str, Any]:
     """Join the results of all finished parts."""
     kept = {
         (part, seed): piece
-        for part, seed in itertools.product((*RUNS, *ONCE), arguments.seeds)
+        for part, seed in itertools.product((*SIZES, *ONCE), arguments.seeds)
         if (piece := read_piece(arguments.work / f"{part}, {seed}.json")) is not None
     }
-    results: dict[str, Any] = {"tasks": {}, "study": {}, "settings": {"k": K, "batch": BATCH, "queries": QUERIES}}
+    earlier = recorded("learned_data_values", arguments.out)
+    results: dict[str, Any] = {name: earlier[name] for name in EARLIER if name in earlier}
+    results |= {"tasks": {}, "settings": {"k": K, "batch": BATCH, "queries": QUERIES}, "sizes": SIZES}
     for part in dict.fromkeys(part for part, _ in kept):
         runs = [each["found"] for (name, _), each in kept.items() if name == part]
         if part in ONCE:
             results[part] = runs[0]
         else:
-            results["tasks" if part in SIZES else "study"][part] = summarize(runs)
+            results["tasks"][part] = summarize(runs)
     results["commands"] = commands(kept.values())
     results["machines"] = origins((part, each) for (part, _), each in kept.items())
     results["seconds"] = sum(each["seconds"] for each in kept.values())
     results["runs"] = {part: sum(name == part for name, _ in kept) for part in results["machines"]}
-    return results | {"sizes": SIZES, "players": arguments.players, "reference fits": arguments.reference_fits}
+    return results
 
 
 def parse(options: Sequence[str]) -> argparse.Namespace:
@@ -174,14 +154,13 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_data("Fashion-MNIST: a folder or an npz file; without it, this data set is skipped")
     parser.add_device(default="cpu")
-    parser.add_argument("--jobs", type=int, default=-1, help="processes for fitting models")
     parser.add_argument(
         "--workers", type=int, default=1, help="networks that learn in parallel; on a CPU, one core each"
     )
     parser.add_argument(
         "--work", type=Path, default=Path("build/learned_data_values"), help="folder that keeps finished parts"
     )
-    parser.add_choices("--parts", [*RUNS, *ONCE], "parts to run (all finished parts are joined)", nargs="+")
+    parser.add_choices("--parts", [*SIZES, *ONCE], "parts to run (all finished parts are joined)", nargs="+")
     parser.add_draw()
     arguments = parser.parse(options)
     of_images = [part for part in arguments.parts or [] if part in NEED_IMAGES]
@@ -189,17 +168,16 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
         parser.need_data(arguments, f"the parts {', '.join(of_images)}")
     arguments.parts = arguments.parts or [
         part
-        for part in (*RUNS, *ONCE)
+        for part in (*SIZES, *ONCE)
         if (arguments.data or part not in NEED_IMAGES) and (arguments.device != "cpu" or part != "throughput")
     ]
     arguments.budgets = {f"{seconds} s": fw.Budget(seconds=seconds) for seconds in SECONDS}
-    arguments.fits, arguments.reference_fits, arguments.players, arguments.sizes = FITS, REFERENCE_FITS, PLAYERS, None
+    arguments.sizes = None
     if arguments.smoke:
-        arguments.parts, arguments.jobs = ["breast cancer", "logistic regression"], 1
+        arguments.parts = ["breast cancer"]
         arguments.work = arguments.out / "parts"
         arguments.budgets = {"2 steps": fw.Budget(steps=2)}
-        arguments.players, arguments.reference_fits, arguments.sizes = 40, 150, (60, 40)
-        arguments.fits = {"learned": (20,), "least squares": (120,), "tmc": (400,)}
+        arguments.sizes = (60, 40)
     return arguments
 
 
@@ -260,13 +238,13 @@ def compare(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, An
 
 
 def learner(
-    method: Method, utility: Utility, budget: fw.Budget, seed: int, arguments: argparse.Namespace
+    method: Method, utility: NetworkUtility, budget: fw.Budget, seed: int, arguments: argparse.Namespace
 ) -> fw.AmortizedValuator:
     """Return a network that has not learned yet."""
     weights = WEIGHTS[0] if method == "published" else list(WEIGHTS)
     return fw.AmortizedValuator(
-        weights, utility=utility, k=K, method=method, batch=BATCH, budget=budget, seed=seed, device=arguments.device,
-        progress=False,
+        weights, utility=utility, k=K, method=method, batch_size=BATCH, budget=budget, seed=seed,
+        device=arguments.device, progress=False,
     )  # fmt: skip
 
 
@@ -296,54 +274,6 @@ def short_index(points: Points, unseen: Tensor, like: fw.KNNValuator, *, share: 
     rows = zip(WEIGHTS, found.values, unseen, strict=True)
     spearman = {f"unseen {each} spearman": likeness(ours, truth)["spearman"] for each, ours, truth in rows}
     return {"references": len(few), "seconds unseen": took, **spearman}
-
-
-def study_fits(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Ranking quality against fits of one model, of flipped digits."""
-    x, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(seed).permutation(len(x))
-    x, y = x[order] / 16, y[order]
-    n, model = arguments.players, MODELS[name]
-    flipped = flip_labels(y[:n], share=SHARE, how="next", seed=seed)
-    data, wrong = (x[:n], flipped.labels), flipped.flipped
-    known = n + np.flatnonzero(np.isin(y[n : 3 * n], flipped.labels))  # a smoke run may have no point of a class
-    reference = (x[known], y[known])
-    retrain = partial(fw.RetrainingValuator, model, n_jobs=arguments.jobs, progress=False)
-    long = retrain(method="least squares", budget=arguments.reference_fits, seed=10**6 + seed).fit(*data, reference)
-    truth, noise = long.values_, long.result_.stderr
-    neighbors = fw.value_neighbors(*data, *reference, k=K, progress=False).values
-    guess = guess_values(data, reference, seed, arguments)
-    found: dict[str, Any] = {
-        "reference": {
-            "reliability": 1 - float(noise.square().mean() / truth.var()), "auroc": auroc(truth, wrong),
-        },
-        "nearest neighbors": score(neighbors, truth, wrong),
-        "simpler models": score(guess, truth, wrong),
-    }  # fmt: skip
-    for method, budgets in arguments.fits.items():
-        for fits in budgets:
-            if method == "learned":
-                utility = fw.RetrainingUtility(model)
-                valuator: Any = fw.AmortizedValuator(
-                    utility=utility, fits=fits, seed=seed, n_jobs=arguments.jobs, device="cpu", progress=False,
-                    budget=fw.Budget(steps=2),
-                )  # fmt: skip
-            else:
-                valuator = retrain(method=method, budget=fits, seed=seed)
-            values = valuator.fit(*data, reference).values_
-            found.setdefault(method, {})[str(fits)] = score(values, truth, wrong)
-            print(seed, name, method, fits, found[method][str(fits)], flush=True)
-    return found
-
-
-def guess_values(data: Labeled, reference: Labeled, seed: int, arguments: argparse.Namespace) -> Tensor:
-    """Values of the simpler games of the learned valuator, with equal weights; they need no fit."""
-    setting = check_setting(*data, *reference, weights=[fw.Shapley()], k=K)
-    simpler = SimplerGames(setting, fw.Shapley(), seed=seed, device="cpu", n_jobs=arguments.jobs, progress=False)
-    nobody = torch.zeros(1, len(data[1]), dtype=torch.bool)
-    gained = simpler.worth(torch.cat([nobody, ~nobody])).diff(dim=0)
-    own = simpler.values[torch.arange(len(data[1])), torch.from_numpy(setting.labels)]
-    return (own / gained).mean(1)
 
 
 def large(seed: int, arguments: argparse.Namespace) -> dict[str, float]:
@@ -392,25 +322,17 @@ def throughput(seed: int, arguments: argparse.Namespace) -> dict[str, float]:
     return {"points": MANY_QUERIES, "seconds": seconds, "points per second": MANY_QUERIES / seconds}
 
 
-RUNS = (*SIZES, *MODELS)
 ONCE: Mapping[str, Callable[[int, argparse.Namespace], dict[str, Any]]] = {"large": large, "throughput": throughput}
-"""Parts that have several seeds, and those that have one."""
+"""Parts that have one seed."""
 
-OTHERS: Mapping[str, Callable[[int, argparse.Namespace], dict[str, Any]]] = {
-    **{model: partial(study_fits, model) for model in MODELS}, **ONCE,
-}  # fmt: skip
-"""What does each part but the tasks."""
+EARLIER = ("study", "players", "reference fits")
+"""Results of the earlier study of few fits, which are copied from the record."""
 
 
 def likeness(values: Tensor, truth: Tensor) -> dict[str, float]:
     """Correlations of values and of ranks."""
-    found = Likeness.between(values, truth)
+    found = ValuationFidelity.between(values, truth)
     return {"spearman": found.spearman, "pearson": found.pearson}
-
-
-def score(values: Tensor, truth: Tensor, wrong: NDArray[np.bool_]) -> dict[str, float]:
-    """How well values rank points as a long run does, and find wrong labels."""
-    return {"spearman": likeness(values, truth)["spearman"], "auroc": auroc(values, wrong)}
 
 
 def auroc(values: Tensor, wrong: NDArray[np.bool_]) -> float:
@@ -419,11 +341,10 @@ def auroc(values: Tensor, wrong: NDArray[np.bool_]) -> float:
 
 
 def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
-    """Draw agreement against training time for each task, and ranking quality against fits."""
-    tasks, study = results["tasks"], results["study"]
-    figure = new_figure(width=3.4 * (len(tasks) + len(study)), height=3.6)
-    every = figure.subplots(1, len(tasks) + len(study))
-    panels, others = every[: len(tasks)], every[len(tasks) :]
+    """Draw agreement against training time for each task."""
+    tasks = results["tasks"]
+    figure = new_figure(width=3.4 * len(tasks), height=3.6)
+    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axes, (task, found) in zip(panels, tasks.items(), strict=True):
         for (way, utility), color in zip(METHODS, COLORS, strict=False):
             if f"{way}, {utility}" not in found:
@@ -439,18 +360,7 @@ def draw(results: Mapping[str, Any]) -> Any:  # noqa: ANN401 - matplotlib's Figu
         axes.set_xlabel("seconds to learn")
         axes.set_ylabel("Spearman correlation with exact values")
     panels[0].legend(frameon=False, fontsize="small")
-    for axes, (model, found) in zip(others, study.items(), strict=True):
-        for method, color in zip(FITS, COLORS, strict=False):
-            fits, scores = zip(*((int(fits), row["spearman"]) for fits, row in found[method].items()), strict=True)
-            means, spreads = zip(*scores, strict=True)
-            axes.errorbar(fits, means, spreads, fmt="o-", color=color, capsize=2, label=method)
-        axes.axhline(found["simpler models"]["spearman"][0], color="gray", linestyle=":", label="simpler models alone")
-        axes.set_title(f"{model} on digits", fontsize="medium")
-        axes.set_xlabel("fits")
-        axes.set_ylabel("Spearman correlation with a long run")
-        axes.set_xscale("log")
-    others[0].legend(frameon=False, fontsize="small")
-    for axes in every:
+    for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(visible=True, alpha=0.25)
     return figure

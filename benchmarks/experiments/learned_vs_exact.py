@@ -36,12 +36,12 @@ from fwshapley.explanation.metrics import measure_agreement
 from fwshapley.games.masked_model import MaskedModel, Output
 from fwshapley.objectives import Kernel, Multilinear, multilinear_loss, shift_to_total
 from fwshapley.plots import COLORS, new_figure
-from fwshapley.training.budget import Shard
+from fwshapley.training.batches import Shard
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))  # scripts of another folder, not a package
 import bundled
 
-WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
+WEIGHTS = (fw.Shapley(), *fw.semivalues.FEASIBLE_SET)
 GAMES: Sequence[tuple[str, Output]] = (("digits", "probability"), ("digits", "logit"), ("generated", "probability"))
 FIXED = (fw.Shapley(), fw.Beta(16, 1))
 """Weightings that networks of their own are trained for, on the first game."""

@@ -237,8 +237,8 @@ def load_references(
 
 
 def weightings(explainer: fw.FeatureExplainer) -> list[fw.Semivalue]:
-    """All nine, or the one that it has learned."""
-    one = getattr(explainer.objective, "weights", None)
+    """All nine weightings, or the one that was learned."""
+    one = getattr(explainer.fitted_.objective, "weights", None)
     return [one] if one else list(resnet.WEIGHTS)
 
 
@@ -315,7 +315,7 @@ def curves(
 
 def judge(setting: resnet.Setting, x: Tensor, values: Tensor, labels: Tensor, *, steps: int) -> dict[str, float]:
     """Areas under the curves of some images."""
-    zero_masked = fw.Surrogate(setting.model, setting.players, torch.zeros(1, 1, 1, 1, device=x.device))
+    zero_masked = fw.explanation.Surrogate(setting.model, setting.players, torch.zeros(1, 1, 1, 1, device=x.device))
     found = {}
     for name, evaluator in (("second surrogate", setting.judge), ("zero-masked model", zero_masked)):
         for kind, curve in (("inclusion", inclusion_curve), ("exclusion", exclusion_curve)):

@@ -31,9 +31,10 @@ from torch import Tensor
 from benchmarks.harness.figures import save_figure
 from benchmarks.harness.options import ExperimentParser
 from benchmarks.harness.record import record
-from fwshapley import FEASIBLE_SET, Beta, exact_values, exact_wls_values
+from fwshapley import Beta, exact_values
+from fwshapley.estimators import exact_wls_values
 from fwshapley.games import FunctionGame, Game, Random
-from fwshapley.semivalues import log_binomials
+from fwshapley.semivalues import FEASIBLE_SET, log_binomials
 
 OFF_THE_SET = tuple(Beta(alpha, beta) for alpha, beta in [(2, 2), (2, 3), (4, 4)])
 STYLE: Any = {
@@ -126,12 +127,12 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def label(weights: Beta, n: int) -> ROW:
-    """Which weighting and how many players a row is about."""
+    """Weighting and number of players of a row."""
     return {"alpha": weights.alpha, "beta": weights.beta, "n": n}
 
 
 def lemma_row(weights: Beta, n: int) -> ROW:
-    """How different w~(k) and w~(k-1) are, k = 2..n: as a share of the largest weight, and as a ratio."""
+    """Difference between w~(k) and w~(k-1), k = 2..n: as a share of the largest weight, and as a ratio."""
     normalized = n * torch.from_numpy(weights.join_law(n))
     log_ratio = torch.from_numpy(weights.log_join_law(n)).diff()
     return label(weights, n) | {
@@ -145,7 +146,7 @@ def lemma_row(weights: Beta, n: int) -> ROW:
 
 
 def random_games(n: int, count: int, seed: int) -> Game:
-    """Independent standard normal worth of every coalition."""
+    """Independent standard normal values of all coalitions."""
     return Random(n, outputs=count, seed=seed)
 
 
@@ -197,7 +198,7 @@ def kernel_ratio(weights: Beta, n: int) -> Float64[Tensor, " n-1"]:
 
 
 def level_row(kind: str, weights: Beta, game: Game) -> ROW:
-    """What goes wrong at the level without the right constraint, and in the values with plain pairs.
+    """Error of the level without the correct constraint, and of the values with unweighted pairs.
 
     Sums are in units of the root mean square of sum(phi); pairs as `relative_error`.
     """

@@ -42,7 +42,7 @@ from benchmarks.harness.statistics import summarize
 from fwshapley.explanation.error_model import calibrate
 from fwshapley.explanation.refinement import refine
 from fwshapley.explanation.refinement.control_variate import MIN_GRID, Slopes
-from fwshapley.explanation.refinement.estimator import best_sizes, predict_game, refine_game
+from fwshapley.explanation.refinement.correction import best_sizes, predict_game, refine_game
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.semivalues import join_laws
 
@@ -158,7 +158,7 @@ def measure_once(arguments: argparse.Namespace, job: tuple[str, int]) -> dict[st
         "network": by_weights(network, truth),
         "error": error,
         "coverage of two standard errors": covered,
-        "calibration": {str(each): asdict(found) for each, found in zip(model.weights, model.judged, strict=True)},
+        "calibration": {str(each): asdict(found) for each, found in zip(model.weights, model.scores, strict=True)},
         "steps": explainer.histories_["explainer"].steps,
         "skill of the model": task.skill,
     }
@@ -168,7 +168,7 @@ METHODS = ("refine", "refine, three at once", "without the network", "least squa
 
 
 def by_weights(values: Tensor, truth: Tensor) -> dict[str, float]:
-    """Return nRMSE by weighting, for those there are values of: (weights, inputs, players, outputs)."""
+    """Return nRMSE by weighting, for weightings with values: (weights, inputs, players, outputs)."""
     found = {}
     for weights, some, right in zip(WEIGHTS, values.double(), truth, strict=False):
         spread = (right - right.mean(1, keepdim=True)).square().sum()
@@ -184,7 +184,7 @@ def coverage(found: fw.Attribution, truth: Tensor) -> float:
 
 
 def reference(explainer: fw.FeatureExplainer, x: Tensor, calls: int) -> Tensor:
-    """Exact values, or those of a long run where there are too many players."""
+    """Exact values, or those of a long run if there are too many players."""
     game = explainer.game(x)
     if game.n_players <= MOST_ENUMERATED:
         return fw.exact_values(game, list(WEIGHTS), progress=False)
@@ -236,7 +236,7 @@ def kernel_shap(explainer: fw.FeatureExplainer, x: Tensor, calls: int, seed: int
 def ratios(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Calls of other methods over those of `refine` at its error, mean and deviation over seeds.
 
-    Read off the line between neighboring measurements, on logarithmic scales; nothing beyond the last of them.
+    By linear interpolation on logarithmic scales, without extrapolation.
     """
     table: dict[str, Any] = {}
     for method in METHODS[1:]:

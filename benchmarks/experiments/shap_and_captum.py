@@ -40,8 +40,9 @@ from benchmarks.harness.figures import save_figure
 from benchmarks.harness.options import ExperimentParser
 from benchmarks.harness.record import record
 from fwshapley.explanation.metrics import measure_agreement
-from fwshapley.explanation.report import RANDOM, SAMPLED, STEPS, judge_methods, measure_skill, write_report
-from fwshapley.explanation.semivalue_selection import evaluator_of
+from fwshapley.explanation.reliability import STEPS, draw_curves, measure_skill
+from fwshapley.explanation.report import write_report
+from fwshapley.explanation.semivalue_selection import surrogate_evaluator
 from fwshapley.plots import COLORS, new_figure
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))  # scripts of another folder, not a package
@@ -116,7 +117,7 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
 
 
 def breast_cancer(seed: int, arguments: argparse.Namespace, *, shuffled: bool = False) -> Case:
-    """Gradient boosting on a table, as a black box; its labels may be shuffled before all else."""
+    """Gradient boosting on a table, as a black box; its labels may be shuffled first."""
     x, y = load_breast_cancer(return_X_y=True, as_frame=True)
     y = y.sample(frac=1, random_state=seed, ignore_index=True) if shuffled else y
     x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.3, random_state=seed)
@@ -147,7 +148,7 @@ def compare(case: Case, seed: int, arguments: argparse.Namespace) -> dict[str, d
     explainer, x = case.explainer, case.x[: arguments.inputs]
     labels = explainer.explain(x, outputs="predicted").outputs
     halves = [
-        fw.baseline("least squares", explainer, calls=arguments.calls, seed=each)
+        fw.baseline("least_squares", explainer, n_calls=arguments.calls, seed=each)
         .explain(x, outputs=labels, progress=False)
         .values[..., 0]
         for each in (1000 + seed, 2000 + seed)
@@ -175,7 +176,7 @@ Explain = Callable[[Any, Tensor], Float[Tensor, "inputs players"]]
 
 
 def methods(case: Case, seed: int) -> dict[str, tuple[Explain, bool]]:
-    """Every method, and whether it is quick enough to explain a thousand inputs here."""
+    """Every method, and whether it is fast enough to explain a thousand inputs."""
     explainer = case.explainer
     found: dict[str, tuple[Explain, bool]] = {
         "learned": (lambda x, labels: explainer.explain(x).values.gather(2, spread(labels, explainer))[..., 0], True),
@@ -185,15 +186,15 @@ def methods(case: Case, seed: int) -> dict[str, tuple[Explain, bool]]:
         ),
         "shap KernelExplainer": (lambda x, labels: by_shap(kernel_shap, explainer, x, labels, seed), False),
         "shap PermutationExplainer": (lambda x, labels: by_shap(permutation_shap, explainer, x, labels, seed), False),
-        "captum KernelShap": (by_baseline(explainer, "kernel shap", seed=seed), False),
-        "captum ShapleyValueSampling": (by_baseline(explainer, "shapley sampling", seed=seed), False),
-        "our least squares": (by_baseline(explainer, "least squares", seed=seed), False),
+        "captum KernelShap": (by_baseline(explainer, "kernel_shap", seed=seed), False),
+        "captum ShapleyValueSampling": (by_baseline(explainer, "shapley_sampling", seed=seed), False),
+        "our least squares": (by_baseline(explainer, "least_squares", seed=seed), False),
         "random": (by_baseline(explainer, "random", seed=seed), True),
-        "class mean": (by_baseline(explainer, "class mean", examples=case.x), True),
+        "class mean": (by_baseline(explainer, "class_mean", examples=case.x), True),
     }
     if case.gradients:
         found |= {
-            "captum IntegratedGradients": (by_baseline(explainer, "integrated gradients", start=0), True),
+            "captum IntegratedGradients": (by_baseline(explainer, "integrated_gradients", start=0), True),
             "captum Saliency": (by_baseline(explainer, "saliency"), True),
             "captum GradCAM": (by_baseline(explainer, "gradcam"), True),
         }
@@ -213,7 +214,7 @@ def by_shap(
     labels: Tensor,
     seed: int,
 ) -> Float[Tensor, "inputs players"]:
-    """Shap's explainers on the surrogate's game: their features are whether a player is shown."""
+    """Shap's explainers on the surrogate's game: a feature is whether a player is visible."""
     found = []
     for row, label in zip(range(len(x)), labels[:, 0].tolist(), strict=True):
         game = explainer.game(x[row : row + 1])
@@ -243,7 +244,7 @@ def spread(labels: Tensor, explainer: fw.FeatureExplainer) -> Tensor:
 
 
 def repeat(x: Any, count: int) -> Any:  # noqa: ANN401 - a DataFrame or a tensor
-    """Inputs again and again, to that number."""
+    """Repeat inputs until there are that many."""
     times = -(-count // len(x))
     if isinstance(x, pd.DataFrame):
         return pd.concat([x] * times, ignore_index=True)[:count]
@@ -254,17 +255,17 @@ def check_sanity(case: Case, arguments: argparse.Namespace) -> dict[str, Any]:
     """Skill of the learned order by the labels of held-out inputs, and whether the report warns."""
     explainer, x, y = case.explainer, case.x[: arguments.judged], case.y[: arguments.judged]
     explained = explainer.explain(x, outputs="predicted")
-    sampled = fw.baseline("least squares", explainer, calls=SANITY_CALLS)
+    sampled = fw.baseline("least_squares", explainer, n_calls=SANITY_CALLS)
     orders = {
         "learned": explained.values[..., 0],
-        SAMPLED: sampled.explain(x, outputs=explained.outputs, progress=False).values[..., 0],
-        RANDOM: torch.rand(len(x), explainer.players_.n_players, generator=torch.Generator().manual_seed(0)),
+        "long sampling": sampled.explain(x, outputs=explained.outputs, progress=False).values[..., 0],
+        "random order": torch.rand(len(x), explainer.players_.n_players, generator=torch.Generator().manual_seed(0)),
     }
-    judged = judge_methods(evaluator_of(explainer), explained.inputs, y, orders)
+    judged = draw_curves(surrogate_evaluator(explainer.masked_model_), explained.inputs, y, orders)
     areas = {name: float(torch.trapezoid(each.included.mean(0), dx=1 / STEPS)) for name, each in judged.items()}
-    skill = measure_skill(judged["learned"], judged[RANDOM], judged[SAMPLED])
+    skill = measure_skill(judged["learned"], judged["random order"], judged["long sampling"])
     path = arguments.out / "sanity.html"
-    page = write_report(explainer, x, path, labels=y, calls=SANITY_CALLS, weights=[fw.Shapley()], progress=False)
+    page = write_report(explainer, x, path, labels=y, n_calls=SANITY_CALLS, weights=[fw.Shapley()], progress=False)
     text = page.read_text(encoding="utf-8")
     path.unlink()
     return {

@@ -44,9 +44,9 @@ from benchmarks.models.resnet_features import SMOKE_WIDTH, WIDTH, Sizes, Trainer
 from fwshapley.games.retraining import RetrainingGame
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.valuation.learned.valuator import Method
-from fwshapley.valuation.retraining.g_shapley import LinearSoftmax, Passes, accuracy
-from fwshapley.valuation.retraining.methods import USUAL_TRUNCATION
-from fwshapley.valuation.retraining.tmc import STEADY
+from fwshapley.valuation.retraining.g_shapley import GradientSampler, LinearSoftmax, accuracy
+from fwshapley.valuation.retraining.tmc import TRUNCATION_STEPS
+from fwshapley.valuation.retraining.valuator import DEFAULT_TOLERANCE
 
 K, CLASSES, COLUMNS = 5, 10, 512
 POINTS, REFERENCES = 73_257, 26_032
@@ -54,7 +54,7 @@ POINTS, REFERENCES = 73_257, 26_032
 
 TAUGHT, STEPS, SECONDS = 20_000, 600, 12.0
 SMOKE_SHRINKS = 200
-ALL_WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
+ALL_WEIGHTS = (fw.Shapley(), *fw.semivalues.FEASIBLE_SET)
 PAPER_MINUTES = {
     "KNN-Shapley": "456",
     "KNN leave-one-out": "145",
@@ -243,9 +243,9 @@ def gradient(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
     references = points.x_reference.double()
 
     def go(steps: int) -> float:
-        some = Passes(
-            module=module, score=accuracy, x=columns[:steps], y=points.y[:steps], x_reference=references,
-            y_reference=points.y_reference, learning_rate=0.01, seed=seed,
+        some = GradientSampler(
+            module, accuracy, points=(columns[:steps], points.y[:steps]), reference=(references, points.y_reference),
+            learning_rate=0.01, seed=seed,
         )  # fmt: skip
         return timed(partial(some.draw, 0))[1]
 
@@ -262,11 +262,11 @@ def tmc(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
     everyone = worth(game, np.arange(n))
     order = np.random.default_rng(arguments.seeds[0]).permutation(n)
     began, fits, steady = time.perf_counter(), 0, 0
-    while steady < STEADY and fits < n and time.perf_counter() - began < arguments.seconds:
+    while steady < TRUNCATION_STEPS and fits < n and time.perf_counter() - began < arguments.seconds:
         fits += 1
-        near = abs(everyone - worth(game, order[:fits])) < USUAL_TRUNCATION * abs(everyone - game.nobody)
+        near = abs(everyone - worth(game, order[:fits])) < DEFAULT_TOLERANCE * abs(everyone - game.empty_value)
         steady = steady + 1 if near else 0
-    how = "cut short as usual" if steady == STEADY else "not at its end, where fits are dearer"
+    how = "cut short as usual" if steady == TRUNCATION_STEPS else "not at its end, where fits are dearer"
     seconds = (time.perf_counter() - began) * n / fits
     yield {"method": "TMC-Shapley", "seconds": seconds, "extrapolated": f"one walk of {fits:,} fits, {how}"}
 
@@ -287,8 +287,7 @@ def beta(points: Points, arguments: argparse.Namespace) -> Iterator[Row]:
 
 def logistic(points: Points) -> RetrainingGame:
     """The game of a logistic regression that is refitted for every coalition, on one core."""
-    utility = fw.RetrainingUtility(LogisticRegression(max_iter=100, tol=1e-2))
-    return utility.on(points.x, points.y, *points.reference)
+    return RetrainingGame(LogisticRegression(max_iter=100, tol=1e-2), points.x, points.y, points.reference)
 
 
 def worth(game: RetrainingGame, members: np.ndarray[Any, np.dtype[np.int64]]) -> float:

@@ -37,14 +37,14 @@ from benchmarks.harness.measuring import timed
 from benchmarks.harness.options import ExperimentParser, dataset_at, read_data
 from benchmarks.harness.record import record, recorded
 from benchmarks.models.label_scores import out_of_bag, self_confidence
-from fwshapley.datasets.packed import Split
-from fwshapley.datasets.sources import DATASETS, Name
+from fwshapley.datasets.catalog import DATASETS, Name
+from fwshapley.datasets.formats import Split
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.valuation import flip_labels, measure_detection
 
 K, SHARE, COMPONENTS = 5, 0.1, 64
 POINTS, REFERENCES, TREES, SEEDS = 10_000, 2_000, 100, (0, 1, 2)
-WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.Banzhaf(), fw.LeaveOneOut())
+WEIGHTS = (fw.Shapley(), *fw.semivalues.FEASIBLE_SET, fw.Banzhaf(), fw.LeaveOneOut())
 
 Source = tuple[Name, Path]
 """A data set, and where it is."""
@@ -165,7 +165,10 @@ def judged(images: Images, seed: int, trees: int) -> Mapping[str, tuple[NDArray[
 def draw(tables: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure
     """AUROC by weighting, from small coalitions to large ones, with and without a clean reference."""
     figure = new_figure(width=4.6 * len(tables), height=3.6)
-    names = [str(each) for each in sorted((*fw.FEASIBLE_SET, fw.Shapley()), key=lambda each: each.beta / each.alpha)]
+    names = [
+        str(each)
+        for each in sorted((*fw.semivalues.FEASIBLE_SET, fw.Shapley()), key=lambda each: each.beta / each.alpha)
+    ]
     for axes, (title, rows) in zip(figure.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True):
         for kind, color in (("clean reference", COLORS[0]), ("no reference", COLORS[1])):
             scores = [rows[f"{name}, {kind}"]["auroc"] for name in names]

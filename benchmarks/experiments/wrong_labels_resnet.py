@@ -82,9 +82,8 @@ from benchmarks.models.resnet_features import (
     draw_sample,
 )
 from fwshapley.games.knn import Utility
-from fwshapley.valuation import detection_curve, measure_detection
-from fwshapley.valuation.learned.knowledge import Likeness
-from fwshapley.valuation.retraining.methods import Method
+from fwshapley.valuation import ValuationFidelity, detection_curve, measure_detection
+from fwshapley.valuation.retraining.valuator import Method
 
 K, CLASSES = 5, 10
 POINTS = Sizes(20_000, 5_000, 5_000)
@@ -92,7 +91,7 @@ SMOKE_POINTS = Sizes(160, 120, 60)
 STEPS, TREES, PASSES = 600, 100, 8
 SECONDS, PUBLISHED_SECONDS = 12, 60
 RETRAINED, FITS = 2_000, 24_000
-WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET, fw.LeaveOneOut())
+WEIGHTS = (fw.Shapley(), *fw.semivalues.FEASIBLE_SET, fw.LeaveOneOut())
 FEW_WEIGHTS = (fw.Shapley(), fw.Beta(16, 1), fw.LeaveOneOut())
 """For all reference sizes but the usual one."""
 
@@ -330,7 +329,7 @@ def learn(
 def agreement(ours: Tensor, right: Tensor) -> Row:
     """Rank correlation with exact values; empty if values are constant or not finite."""
     varied = bool(ours.isfinite().all()) and bool((ours != ours[0]).any())
-    return {"spearman": Likeness.between(ours, right).spearman} if varied else {}
+    return {"spearman": ValuationFidelity.between(ours, right).spearman} if varied else {}
 
 
 def scores(points: Points, job: Job, arguments: argparse.Namespace) -> Found:
@@ -357,7 +356,7 @@ def retrain(method: Method, points: Points, job: Job, arguments: argparse.Namesp
     some = slice(None) if passes else slice(arguments.retrained)
     valuator = fw.RetrainingValuator(
         None if passes else LogisticRegression(max_iter=100, tol=1e-2), method=method,
-        budget=arguments.passes if passes else arguments.fits, seed=job.seed, n_jobs=arguments.jobs,
+        n_fits=arguments.passes if passes else arguments.fits, seed=job.seed, n_jobs=arguments.jobs,
         progress=False,
     )  # fmt: skip
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):

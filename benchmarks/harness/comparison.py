@@ -1,4 +1,4 @@
-"""Comparing the figures and seeds of a new run with those of a record."""
+"""Compare the figures and seeds of a new run with those of a record."""
 
 from __future__ import annotations
 

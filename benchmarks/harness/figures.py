@@ -1,4 +1,4 @@
-"""Saving figures; those of a smoke run say that they show no result."""
+"""Save figures; those of a smoke run are marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How numbers are written on pages and in figures, and the order of weightings."""
+"""Format numbers on pages and in figures, and order weightings."""
 
 from __future__ import annotations
 

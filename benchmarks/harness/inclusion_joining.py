@@ -1,6 +1,6 @@
 """Joining the partial results of experiments/inclusion_curves.py from several runs and machines, and drawing them.
 
-A sitting is what was found on one data set with a model and surrogates that were trained once.
+A sitting is the results on one data set with one trained model and its surrogates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Timing calls."""
+"""Time calls."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # pyDVL's environment, in which knn_valuation_speed.py measures, does not have the package
     from fwshapley.datasets import LabeledImages
-    from fwshapley.datasets.packed import Split
-    from fwshapley.datasets.sources import Name
+    from fwshapley.datasets.catalog import Name
+    from fwshapley.datasets.formats import Split
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "benchmarks" / "results"
@@ -91,7 +91,7 @@ class ExperimentParser(argparse.ArgumentParser):
 
 
 def quoted(choices: Iterable[str]) -> str:
-    """Return choices as a shell takes them; argparse reads % as its own."""
+    """Return choices quoted for a shell, with % escaped for argparse."""
     return ", ".join(f"'{choice}'" if " " in choice else choice for choice in choices).replace("%", "%%")
 
 
@@ -124,8 +124,8 @@ def best_device() -> str:
 
 
 def dataset_at(path: Path, parser: argparse.ArgumentParser) -> Name:
-    """Name of the data set that a file or folder holds, by its own name."""
-    from fwshapley.datasets.sources import DATASETS  # noqa: PLC0415 - see the top
+    """Name of the data set in a file or folder, from the name of that file or folder."""
+    from fwshapley.datasets.catalog import DATASETS  # noqa: PLC0415 - see the top
 
     named = [name for name in DATASETS if path.stem.startswith(name)]
     if not named:
@@ -157,7 +157,7 @@ def read_data(name: Name, path: Path, split: Split = "train", *, least: int = 0)
 
 def _root_of(name: Name, path: Path, split: Split) -> Path:
     """Where to look: in the path given, or one up if its files are only found from there."""
-    from fwshapley.datasets.sources import DATASETS  # noqa: PLC0415 - see the top
+    from fwshapley.datasets.catalog import DATASETS  # noqa: PLC0415 - see the top
 
     find = DATASETS[name].find
     above = None if path.name != name or find(path, split) else find(path.parent, split)

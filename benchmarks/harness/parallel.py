@@ -1,4 +1,4 @@
-"""Running a function in several processes."""
+"""Run a function in several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading records, and where their figures come from: machines, time, command, images. Needs no torch."""
+"""Read records, and the origin of their figures: machines, time, command, images. Does not need torch."""
 
 from __future__ import annotations
 

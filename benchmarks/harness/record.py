@@ -1,4 +1,4 @@
-"""Writing the record of an experiment: its results, with machine, versions, command, seeds and wall time.
+"""Write the record of an experiment: its results, with machine, versions, command, seeds and wall time.
 
 Every experiment uses it:
 
@@ -43,7 +43,7 @@ def record(
 
     Args:
         name: name of the experiment, without ".json".
-        results: anything that JSON can hold, or with a `tolist` (tensors, arrays); NaN and infinity raise an error.
+        results: JSON types, or anything with a `tolist` (tensors, arrays); NaN and infinity raise an error.
         out: folder; it is made if it does not exist.
         seeds: all seeds that were used.
         started: `time.perf_counter()` at the start of the run.

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 def out_of_bag(
     x: NDArray[np.float32], y: NDArray[np.int64], trees: int, seed: int, *, jobs: int = 1
 ) -> NDArray[np.float64]:
-    """Share of trees, among those that did not see a point, that get its label right: Data-OOB (Kwon & Zou, 2023)."""
+    """Share of the trees not trained on a point that predict its label: Data-OOB (Kwon & Zou, 2023)."""
     generator = np.random.default_rng(seed)
     drawn = [(generator.integers(0, len(y), len(y)), int(generator.integers(2**31))) for _ in range(trees)]
     right, asked = np.zeros(len(y)), np.zeros(len(y))
@@ -24,7 +24,7 @@ def out_of_bag(
 def _judge(
     x: NDArray[np.float32], y: NDArray[np.int64], drawn: NDArray[np.int64], seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Points that a tree has not seen, and whether it gets their labels right."""
+    """Points that a tree was not trained on, and whether it predicts their labels."""
     unseen = np.setdiff1d(np.arange(len(y)), drawn)
     tree = DecisionTreeClassifier(random_state=seed).fit(x[drawn], y[drawn])
     return unseen, tree.predict(x[unseen]) == y[unseen]

@@ -18,10 +18,10 @@ from torch.nn import functional
 
 import fwshapley as fw
 from benchmarks.harness.options import read_data
-from fwshapley._internal.bundle import digest
 from fwshapley._internal.files import written_whole
-from fwshapley.datasets.packed import Split
-from fwshapley.explanation.surrogate import Augment
+from fwshapley._internal.safetensors_file import digest
+from fwshapley.datasets.formats import Split
+from fwshapley.explanation.inputs import Augment
 from fwshapley.games.masked_model import MaskedModel, Output
 
 Name = Literal["cifar10", "svhn"]
@@ -32,7 +32,7 @@ LEAST: Mapping[Split, int] = {"train": VALIDATION + BATCH, "test": 1000}
 """Images needed: a batch beside those for validation, and those that explanations are judged on."""
 
 SMOKE_IMAGES, SMOKE_VALIDATION = 160, 32
-WEIGHTS = (fw.Shapley(), *fw.FEASIBLE_SET)
+WEIGHTS = (fw.Shapley(), *fw.semivalues.FEASIBLE_SET)
 
 
 @dataclass(frozen=True)
@@ -215,9 +215,9 @@ class Setting:
 
     images: Images
     model: nn.Module
-    surrogate: fw.Surrogate
-    judge: fw.Surrogate
-    players: fw.Players
+    surrogate: fw.explanation.Surrogate
+    judge: fw.explanation.Surrogate
+    players: fw.players.Players
     augment: Augment
     facts: dict[str, Any]
     validation: int
@@ -270,21 +270,18 @@ def prepare(data: Path | None, device: torch.device, work: Path, name: Name = "c
 
     def teach(seed: int) -> Callable[[nn.Module], nn.Module]:
         def train(module: nn.Module) -> nn.Module:
-            recipe = fw.Recipe(batch, learning_rate=2e-3, compiled=device.type == "cuda", patience=99)
-            x = images.x_train
-            fw.train_surrogate(
-                module,
-                model,
-                x[:-validation],
-                x[-validation:],
-                n_players=players.n_players,
-                output="probability",
-                budget=fw.Budget(steps=steps),
+            options = fw.training.TrainingOptions(
+                fw.Budget(steps=steps),
+                batch,
+                learning_rate=2e-3,
+                compiled=device.type == "cuda",
+                patience=99,
                 seed=seed,
-                recipe=recipe,
-                augment=augment,
                 progress=False,
             )
+            x = images.x_train
+            game = MaskedModel(module, "probability", players.n_players, device)
+            fw.explanation.train_surrogate(game, model, x[:-validation], x[-validation:], options, augment=augment)
             return module
 
         return train
@@ -296,14 +293,13 @@ def prepare(data: Path | None, device: torch.device, work: Path, name: Name = "c
         lambda: ResNet(classes, width),
         lambda module: train_model(module, images, augment, epochs=epochs, batch=batch, peak=source.peak),
     )
-    surrogate = kept("surrogate", lambda: fw.Surrogate(copy.deepcopy(model), players, fill), teach(0))
+    surrogate = kept("surrogate", lambda: fw.explanation.Surrogate(copy.deepcopy(model), players, fill), teach(0))
     torch.manual_seed(1)
-    judge = kept("judge", lambda: fw.Surrogate(ResNet(classes, width), players, fill), teach(1))
+    judge = kept("judge", lambda: fw.explanation.Surrogate(ResNet(classes, width), players, fill), teach(1))
     facts["accuracy"] = accuracy(model, images.x_test, images.y_test)
     for part, module in (("surrogate", surrogate), ("judge", judge)):
-        measured = fw.measure_fidelity(
-            module, model, images.x_test[:2048], n_players=players.n_players, output="probability", seed=0
-        )
+        game = MaskedModel(module, "probability", players.n_players, device)
+        measured = fw.explanation.measure_fidelity(game, model, images.x_test[:2048])
         facts[part] = asdict(measured)
     return Setting(images, model, surrogate, judge, players, augment, facts, validation)  # type: ignore[arg-type] # made above
 

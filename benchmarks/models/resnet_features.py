@@ -30,10 +30,10 @@ from torch.nn import functional
 from benchmarks.harness.options import read_data
 from benchmarks.models.resnet import SIDE, ResNet, cut_out, flip_and_shift, shift
 from fwshapley._internal.files import written_whole
-from fwshapley.datasets.packed import Split
-from fwshapley.datasets.sources import Name
+from fwshapley.datasets.catalog import Name
+from fwshapley.datasets.formats import Split
 from fwshapley.valuation import flip_labels
-from fwshapley.valuation.image_features import LEAST_LOG
+from fwshapley.valuation.image_features import MIN_LOG
 
 Kind = Literal["noisy labels", "cross-fitted", "clean labels"]
 How = Literal["next", "uniform"]
@@ -267,9 +267,9 @@ class Features:
             found = self._outputs(f"{noise}, fold {fold + 1}", rows, labels[rows]).log_probabilities
             logs = logs if logs.shape[1] else torch.empty(len(labels), found.shape[1])
             logs[torch.from_numpy(held_out)] = found[torch.from_numpy(held_out)]
-            others.append(found[len(labels) :].clamp(min=LEAST_LOG))
+            others.append(found[len(labels) :].clamp(min=MIN_LOG))
         everything = torch.cat([logs, torch.stack(others).mean(0)])
-        return Outputs(everything.clamp(min=LEAST_LOG), everything)
+        return Outputs(everything.clamp(min=MIN_LOG), everything)
 
     def _outputs(self, which: str, rows: Int[Tensor, " rows"], labels: Int[Tensor, " rows"]) -> Outputs:
         path = self.folder / f"{self.name}, {which}.safetensors"

@@ -1,6 +1,6 @@
 """Numbers of the inclusion experiment for the pages: areas, gains over FastSHAP, and the largest gain possible.
 
-A sitting is what was found on one data set with a model and surrogates that were trained once.
+A sitting is the results on one data set with one trained model and its surrogates.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def gains(sittings: Iterable[Sitting], method: str, judge: str) -> list[float]:
 
 
 def room(sitting: Sitting, judge: str) -> float:
-    """Relative gain over FastSHAP of a perfect explanation: every image keeps its class as soon as a patch is shown."""
+    """Relative gain over FastSHAP of a perfect explanation: images keep their class from the first patch on."""
     fastshap, name = sitting["methods"][FASTSHAP]["Shapley"], f"inclusion, {judge}"
-    nobody, *between, everyone = fastshap["curves"][name]
-    most = ((nobody + everyone) / 2 + len(between)) / (len(between) + 1)
+    hidden, *between, complete = fastshap["curves"][name]
+    most = ((hidden + complete) / 2 + len(between)) / (len(between) + 1)
     area: float = fastshap["areas"][name][0]
     return most / area - 1
 

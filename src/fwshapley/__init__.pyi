@@ -1,21 +1,13 @@
-from . import datasets, explanation, games, plots, semivalues, valuation
-from .estimators import Estimate, least_squares_values, multilinear_values, permutation_values
-from .estimators.exact import exact_values, exact_wls_values
-from .explanation import baselines
-from .explanation.attribution import Attribution
+from . import datasets, estimators, explanation, games, players, plots, semivalues, training, valuation
+from .estimators import Estimate, exact_values, least_squares_values, multilinear_values, permutation_values
+from .explanation import Attribution, FeatureExplainer, choose_weights, write_report
 from .explanation.baselines import baseline
-from .explanation.error_model import ErrorModel
-from .explanation.explainer import FeatureExplainer, FidelityWarning, load
-from .explanation.report import write_report
-from .explanation.semivalue_selection import ChosenWeights, choose_weights
-from .explanation.surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
-from .games import RetrainingUtility
-from .players import Players, columns, grid, groups, segments
-from .semivalues import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
-from .training.budget import Budget, FewStepsWarning, Recipe
+from .loading import load
+from .players import columns, grid, groups, segments
+from .semivalues import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
+from .training import Budget
 from .valuation import (
     AmortizedValuator,
-    CrossFit,
     KNNValuator,
     RetrainingValuator,
     Valuation,
@@ -25,53 +17,41 @@ from .valuation import (
 from .version import __version__
 
 __all__ = [
-    "FEASIBLE_SET",
     "AmortizedValuator",
     "Attribution",
     "Banzhaf",
     "Beta",
     "Budget",
     "Cardinality",
-    "ChosenWeights",
-    "CrossFit",
-    "ErrorModel",
     "Estimate",
     "FeatureExplainer",
-    "FewStepsWarning",
-    "FidelityWarning",
     "KNNValuator",
     "LeaveOneOut",
-    "Players",
-    "Recipe",
-    "RetrainingUtility",
     "RetrainingValuator",
     "Semivalue",
     "Shapley",
-    "Surrogate",
-    "TableSurrogate",
     "Valuation",
     "__version__",
     "baseline",
-    "baselines",
     "choose_weights",
     "columns",
     "cross_fit",
     "datasets",
+    "estimators",
     "exact_values",
-    "exact_wls_values",
     "explanation",
     "games",
     "grid",
     "groups",
     "least_squares_values",
     "load",
-    "measure_fidelity",
     "multilinear_values",
     "permutation_values",
+    "players",
     "plots",
     "segments",
     "semivalues",
-    "train_surrogate",
+    "training",
     "valuation",
     "value_neighbors",
     "write_report",

@@ -1,14 +1,12 @@
 """Random coalitions and permutations. Each takes a `torch.Generator`, whose device is where they are made.
 
-Keys are float64, so that ties and granularity are beyond measuring. A coalition of a given size costs one
-argsort and a scatter; ranking with a second argsort gives the same and costs more
-(benchmarks/experiments/estimator_accuracy.py).
+Keys are float64, so that ties are negligible. A coalition of a fixed size costs one argsort and a scatter; ranking with
+a second argsort gives the same and costs more (benchmarks/experiments/estimator_accuracy.py).
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,11 +15,11 @@ from torch import Tensor
 from fwshapley._internal.checks import Array, check_seed, check_whole
 
 LARGEST_RANK = 2**62
-"""Above this many subsets, drawing one twice is out of the question and ranks no longer fit in an int64."""
+"""Above this many subsets, none is drawn twice in practice, and ranks no longer fit in an int64."""
 
 
 def make_generator(seed: int | torch.Generator, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return a generator on the device, seeded; a generator is returned as it is if it lives there."""
+    """Return a generator on the device, seeded; a generator on that device is returned unchanged."""
     device = torch.device(device)
     if isinstance(seed, torch.Generator):
         if seed.device.type != device.type:
@@ -36,7 +34,7 @@ def draw_permutations(count: int, n: int, generator: torch.Generator) -> Int[Ten
 
 
 def draw_bernoulli(t: Array, n: int, generator: torch.Generator) -> Bool[Tensor, "count {n}"]:
-    """One coalition per entry of t: each player is in with that probability, independently."""
+    """One coalition per entry of t: each player joins with that probability, independently."""
     probability = torch.as_tensor(t, device=generator.device)
     if not bool(((probability >= 0) & (probability <= 1)).all()):
         raise ValueError("t must be probabilities, between 0 and 1")
@@ -73,43 +71,6 @@ def draw_trusted_sizes(sizes: Int[Tensor, " count"], n: int, generator: torch.Ge
     return torch.empty_like(first).scatter_(1, order, first)
 
 
-def draw_by_law(law: Array, count: int, generator: torch.Generator) -> Bool[Tensor, "{count} n"]:
-    """Coalitions whose size s = 1..n-1 follows a law such as `Semivalue.size_law`."""
-    law = _checked_law(law, generator)
-    sizes = 1 + torch.multinomial(law, count, replacement=True, generator=generator)
-    return draw_of_sizes(sizes, len(law) + 1, generator)
-
-
-class Pairs(NamedTuple):
-    """Coalitions, each followed by its complement, and what each counts for."""
-
-    coalitions: Bool[Tensor, "coalitions n"]
-    importance: Float[Tensor, " coalitions"]
-    """Mean 1; all ones for a symmetric law."""
-
-
-def draw_pairs(law: Array, count: int, generator: torch.Generator) -> Pairs:
-    """Coalitions in complementary pairs, weighted so that means are unbiased for *any* size law.
-
-    Plain pairs have the law mixed with its mirror image, (P(s) + P(n-s)) / 2. That is P itself only when P is
-    symmetric (alpha = beta); otherwise the importance P(s) / mixture corrects it: the weighted mean of f over
-    the pairs has the expectation of f under P.
-
-    Args:
-        law: P(s), s = 1..n-1.
-        count: number of coalitions, even.
-        generator: randomness, and the device.
-    """
-    if count % 2:
-        raise ValueError(f"pairs come in twos: count must be even, got {count}")
-    law = _checked_law(law, generator)
-    mixture = (law + law.flip(0)) / 2
-    firsts = draw_by_law(mixture, count // 2, generator)
-    coalitions = torch.stack([firsts, ~firsts], 1).flatten(0, 1)
-    sizes = coalitions.sum(1)
-    return Pairs(coalitions, (law / mixture)[sizes - 1])
-
-
 def draw_distinct(size: int, count: int, n: int, generator: torch.Generator) -> Bool[Tensor, "{count} {n}"]:
     """Different coalitions of one size, drawn without replacement, in random order."""
     available = math.comb(n, size)
@@ -117,14 +78,14 @@ def draw_distinct(size: int, count: int, n: int, generator: torch.Generator) -> 
         raise ValueError(f"there are only {available} coalitions of {size} among {n} players, not {count}")
     if available > LARGEST_RANK:
         return draw_of_sizes(torch.full((count,), size), n, generator)
-    if 2 * size > n:  # the few who stay out are cheaper to draw, and their ranks are small
+    if 2 * size > n:  # the few players outside are cheaper to draw, and their ranks are small
         return ~draw_distinct(n - size, count, n, generator)
     return _unrank(_draw_distinct_integers(available, count, generator), size, n)
 
 
 def _draw_distinct_integers(available: int, count: int, generator: torch.Generator) -> Int[Tensor, " {count}"]:
     device = generator.device
-    if available <= 4 * count:  # a permutation is cheaper than hunting for the last few
+    if available <= 4 * count:  # a permutation is cheaper than repeated draws for the last few
         return torch.randperm(available, generator=generator, device=device)[:count]
     drawn = torch.empty(0, dtype=torch.int64, device=device)
     while len(drawn) < count:  # only what is missing is added, so every set of `count` is equally likely
@@ -148,10 +109,3 @@ def _unrank(ranks: Int[Tensor, " count"], size: int, n: int) -> Bool[Tensor, "co
 def _keys(count: int, n: int, generator: torch.Generator) -> Float[Tensor, "{count} {n}"]:
     shape = (check_whole("count", count, minimum=0), check_whole("n", n))
     return torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
-
-
-def _checked_law(law: Array, generator: torch.Generator) -> Float[Tensor, " sizes"]:
-    law = torch.as_tensor(law, dtype=torch.float64, device=generator.device)
-    if law.ndim != 1 or not len(law) or not bool((law >= 0).all()) or not bool(law.sum() > 0):
-        raise ValueError("a size law needs one non-negative number per size 1..n-1, not all zero")
-    return law

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from fwshapley.semivalues import Semivalue
+from fwshapley.semivalues import Semivalue, check_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,19 +21,22 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 MOST_MARKED_SIZES = 64
 MOST_BARS = 12
-BAR_WIDTH, LETTER_WIDTH, MOST_LETTERS, MOST_TICKS = 2.9, 0.07, 40, 5
+BAR_WIDTH = 2.9
+LETTER_WIDTH = 0.07
+MOST_LETTERS = 40
+MOST_TICKS = 5
 RGB = 3
 PALE = 0.6
 LOPSIDED = 100
 
 
 class Errors(NamedTuple):
-    """How far off values that are drawn may be.
+    """Errors of values that are drawn.
 
     Attributes:
         sizes: one per value, or None.
-        kind: what they are, such as "standard error".
-        source: what values came from, if it needs to be said, such as "refined, 128 calls".
+        kind: such as "standard error".
+        source: of the values, such as "refined, 128 calls"; may be empty.
     """
 
     sizes: Float[ndarray, "weights rows players"] | None = None
@@ -41,7 +44,7 @@ class Errors(NamedTuple):
     source: str = ""
 
     def describe(self, figure: Figure, how: str, shown: str = "") -> None:
-        """Write below a figure what is shown, of them and of values."""
+        """Write a note about errors and values below a figure."""
         notes = [shown, self.source, how.format(self.kind) if self.sizes is not None else ""]
         if any(notes):
             figure.supxlabel("; ".join(filter(None, notes)), fontsize="small")
@@ -51,20 +54,20 @@ NO_ERRORS = Errors()
 
 
 def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
-    """Plot join law, least-squares kernel and size law of one or several semivalues for n players."""
-    several = [weights] if isinstance(weights, Semivalue) else list(weights)
+    """Plot join law, least-squares kernel and size law of one semivalue or a list of them, for n players.
+
+    Example:
+        >>> len(fw.plots.plot_weights([fw.Shapley(), fw.Beta(4, 1)], n=8).axes)
+        3
+    """
     figure = new_figure(width=11, height=3.4)
     join, kernel, sampled = figure.subplots(1, 3)
-    for each, color in zip(several, COLORS * len(several), strict=False):
-        style = {
-            "color": color,
-            "label": str(each),
-            "marker": "o" if n <= MOST_MARKED_SIZES else "",
-            "markersize": 3.5,
-        }
-        join.plot(np.arange(n), each.join_law(n), **style)
-        kernel.plot(np.arange(1, n), each.log_kernel(n) / np.log(10), **style)
-        sampled.plot(np.arange(1, n), each.size_law(n), **style)
+    marker = "o" if n <= MOST_MARKED_SIZES else ""
+    for weighting, color in zip(check_weights(weights), itertools.cycle(COLORS), strict=False):
+        style = {"color": color, "label": str(weighting), "marker": marker, "markersize": 3.5}
+        join.plot(np.arange(n), weighting.join_law(n), **style)
+        kernel.plot(np.arange(1, n), weighting.log_kernel(n) / np.log(10), **style)
+        sampled.plot(np.arange(1, n), weighting.size_law(n), **style)
     _label(join, "coalition that a player joins", "its size $s$", "probability $w(s)$")
     _label(kernel, "least-squares weight of a coalition", "its size $s$", "$\\log_{10}\\, m(s)$")
     _label(sampled, "coalition drawn for least squares", "its size $s$", "probability $P(s)$")
@@ -83,7 +86,7 @@ def plot_heat_maps(
 ) -> Figure:
     """Draw each image beside its heat maps: red raises the output, blue lowers it.
 
-    Each map has its own scale, written below it, and the root mean square of its errors where they are known.
+    Each map has its own scale, written below it with the root mean square of its errors, if there are any.
     """
     figure = new_figure(width=1.7 * (1 + len(maps)), height=1.95 * len(images) + 0.3)
     axes = figure.subplots(len(images), 1 + len(maps), squeeze=False)
@@ -113,7 +116,7 @@ def plot_bars(
 ) -> Figure:
     """Draw the players of each row as bars, those of the largest values on top, with whiskers of two errors.
 
-    Labels say which input and which output of it a row is about, titles which weighting a column is under.
+    Labels name the input and output of each row, titles the weighting of each column.
     """
     shown = min(len(names), MOST_BARS)
     width = BAR_WIDTH + LETTER_WIDTH * min(max(map(len, names)), MOST_LETTERS)
@@ -135,7 +138,7 @@ def plot_bars(
             cell.tick_params(labelsize="small")
             cell.locator_params(axis="x", nbins=MOST_TICKS)
             cell.spines[["top", "right"]].set_visible(False)
-    left_out = "" if shown == len(names) else f"{shown} of {len(names)} players shown: those of the largest values"
+    left_out = "" if shown == len(names) else f"{shown} of {len(names)} players shown: the largest values"
     errors.describe(figure, "whiskers: two {}s to either side", left_out)
     return figure
 
@@ -146,7 +149,7 @@ def plot_gallery(
     marked: Sequence[bool],
     columns: int = 8,
 ) -> Figure:
-    """Draw images in rows, each with a title; those marked in another color."""
+    """Draw images in rows, each with a title; marked images get another color."""
     rows = -(-len(images) // columns)
     figure = new_figure(width=1.25 * columns, height=1.5 * rows)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -160,11 +163,11 @@ def plot_gallery(
     return figure
 
 
-def plot_values(several: Sequence[tuple[str, Float[ndarray, " n"], Float[ndarray, " n"]]]) -> Figure:
-    """Draw values of points: a histogram, and all of them in order with two standard errors, a row per weighting."""
-    figure = new_figure(width=9, height=2.8 * len(several))
-    axes = figure.subplots(len(several), 2, squeeze=False)
-    for (name, values, stderr), (histogram, ranked) in zip(several, axes, strict=True):
+def plot_values(valuations: Sequence[tuple[str, Float[ndarray, " n"], Float[ndarray, " n"]]]) -> Figure:
+    """Draw values of points: a histogram, and all values in order with two standard errors; a row per weighting."""
+    figure = new_figure(width=9, height=2.8 * len(valuations))
+    axes = figure.subplots(len(valuations), 2, squeeze=False)
+    for (name, values, stderr), (histogram, ranked) in zip(valuations, axes, strict=True):
         spread, size = float(values.max() - values.min()), float(np.abs(values).max())
         bins = MOST_MARKED_SIZES if spread > MOST_MARKED_SIZES * np.spacing(size) else 1
         counts, edges, bars = histogram.hist(values, bins=bins, color=COLORS[0])
@@ -187,7 +190,7 @@ def plot_values(several: Sequence[tuple[str, Float[ndarray, " n"], Float[ndarray
 def plot_curves(
     curves: Mapping[str, tuple[Float[ndarray, " points"], Float[ndarray, " points"]]], bounds: Sequence[str] = ()
 ) -> Figure:
-    """Draw inclusion and exclusion curves side by side, a line per method; bounds are drawn as such, in gray."""
+    """Draw inclusion and exclusion curves side by side, a line per method; bounds are gray."""
     figure = new_figure(width=10, height=3.6)
     for axes, title, place in zip(figure.subplots(1, 2), ("players shown", "players hidden"), (0, 1), strict=True):
         colors, dashes = itertools.cycle(COLORS), itertools.cycle(("--", ":"))
@@ -201,12 +204,12 @@ def plot_curves(
 
 
 def plot_fidelity(divergence: Sequence[float]) -> Figure:
-    """Draw how far a surrogate is from its model, by decile of coalition size."""
+    """Draw the divergence of a surrogate from its model, by decile of coalition size."""
     figure = new_figure(width=6, height=2.6)
     axes = figure.subplots()
     edges = np.linspace(0, 1, len(divergence) + 1)
     axes.bar(edges[:-1], divergence, width=edges[1], align="edge", color=COLORS[0], edgecolor="white")
-    _label(axes, "distance from the model", "share of players shown", "divergence")
+    _label(axes, "divergence from the model", "share of players shown", "divergence")
     return figure
 
 
@@ -222,7 +225,7 @@ def plot_training(histories: Mapping[str, Sequence[tuple[int, float]]]) -> Figur
 
 
 def _draw_image(axes: Axes, image: Float[ndarray, "channels height width"], label: str, *, palest: float = 0.0) -> None:
-    """Draw an image, its darkest pixel as gray as palest says."""
+    """Draw an image; `palest` is the gray level of its darkest pixel."""
     low, high = image.min(), image.max()
     scaled = palest + (1 - palest) * ((image - low) / max(high - low, 1e-12)).transpose(1, 2, 0)
     axes.imshow(scaled if scaled.shape[2] == RGB else scaled.mean(2), cmap="gray", vmin=0, vmax=1)

@@ -26,7 +26,7 @@ from numpy import ndarray
 
 from fwshapley._internal.checks import Array, check_choice, check_numbers, check_real, check_whole
 
-Kernel = Literal["exact", "paper"]
+KernelKind = Literal["exact", "paper"]
 
 Total = Literal["raw", "efficient"]
 """What values sum to: the semivalue's own sum, or v(all players) - v(no players)."""
@@ -117,7 +117,7 @@ class Semivalue(ABC):
         log_weights = self.log_weights(n)[:-1]
         return log_weights + math.log(max(n - 1, 1)) - np.log(n - proper_sizes(n))
 
-    def size_law(self, n: int, kernel: Kernel = "exact") -> Float64[ndarray, " {n}-1"]:
+    def size_law(self, n: int, kernel: KernelKind = "exact") -> Float64[ndarray, " {n}-1"]:
         """Probability that a coalition drawn for least squares has size s = 1..n-1; docs/math.md, eq. 6.
 
         P(s) is proportional to C(n, s) m(s) = n (w(s-1) / s + w(s) / (n-s)), or to C(n, s) q(s).
@@ -137,8 +137,8 @@ class Semivalue(ABC):
         """
         return float(self._size_mass(n, "exact").sum())
 
-    def _size_mass(self, n: int, kernel: Kernel) -> Float64[ndarray, " {n}-1"]:
-        check_choice("kernel", kernel, get_args(Kernel))
+    def _size_mass(self, n: int, kernel: KernelKind) -> Float64[ndarray, " {n}-1"]:
+        check_choice("kernel", kernel, get_args(KernelKind))
         join_law = self.join_law(n)
         sizes = proper_sizes(n)
         if kernel == "paper":

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fwshapley._internal.checks import check_choice, check_list, check_real, check_whole
-from fwshapley._internal.tensors import check_classes, check_finite, check_tensor
+from fwshapley._internal.tensor_checks import check_classes, check_finite, check_tensor
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), torch.tensor(3)], ids=lambda value: type(value).__name__)

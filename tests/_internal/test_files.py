@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fwshapley._internal.bundle import save_bundle
 from fwshapley._internal.files import LOCK, check_checkpoint, locked, written_whole
+from fwshapley._internal.safetensors_file import save_bundle
 
 
 def test_file_appears_whole_in_a_new_folder(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from torch import Tensor
 import fwshapley as fw
 from fwshapley._internal import parallel as spreading
 from fwshapley._internal.parallel import one_core, spread
-from fwshapley.valuation.knn import distances
-from fwshapley.valuation.knn import engine as shards
+from fwshapley.valuation.knn import distances, engine
 
 Result = TypeVar("Result")
 
@@ -95,7 +94,7 @@ def test_an_item_has_one_core_and_the_process_keeps_its_threads(backend: str) ->
 def test_a_worker_that_serves_others_too_keeps_its_threads() -> None:
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        found = spreading._work_out(threads_inside, 0)  # noqa: SLF001 - as a process of joblib's calls it
+        found = spreading._run_in_worker(threads_inside, 0)  # noqa: SLF001 - as a process of joblib's calls it
         assert found == (1, 3, 1)
         assert blas_threads() == before
     assert torch.get_num_threads() == 3
@@ -110,7 +109,7 @@ def test_a_valuation_leaves_the_process_its_threads(n_jobs: int, monkeypatch: py
         found.append((torch.get_num_threads(), in_new_thread(torch.get_num_threads)))
         return orders(*given)
 
-    monkeypatch.setattr(shards, "orders", look)
+    monkeypatch.setattr(engine, "orders", look)
     x, y = torch.randn(20, 2, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 2
     fw.value_neighbors(x, y, n_jobs=n_jobs)
     assert set(found) == {(1, 3)}

@@ -79,3 +79,16 @@ def test_short_or_silenced_calls_announce_nothing(
 ) -> None:
     announce("exact values", "8 game calls", seconds=seconds, enabled=enabled)
     assert not capsys.readouterr().err
+
+
+def test_work_that_will_take_long_is_announced_after_its_first_second(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("fwshapley._internal.progress.time.monotonic", lambda: clock[0])
+    for seconds_per_step in (0.01, 3.0):
+        with ProgressBar("counting sheep", total=100, unit="sheep") as bar:
+            for _ in range(2):
+                clock[0] += seconds_per_step
+                bar.advance(1)
+    assert capsys.readouterr().err.splitlines() == ["counting sheep: 100 sheep, about 5.0 min"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 import fwshapley as fw
 from cli_cases import Classifier, export, run, write_models, write_pictures, write_rows, write_table
+from fwshapley._internal.files import locked
 from fwshapley.cli import app
 from fwshapley.cli import explanation_files as explanations
 
@@ -59,7 +61,12 @@ def test_rows_of_a_csv_file(table: Path, tmp_path: Path) -> None:
     arguments = ["--weights", "16,1", "-w", "1,1", "--outputs", "all", "--out", tmp_path / "out"]
     code, said, err = run("explain", table / "explainer", tmp_path / "new.csv", *arguments)
     assert (code, err) == (0, "")
-    for text in ("new.csv: 2 rows", "1 blank row skipped", "raw Beta(16, 1), Shapley of 3 players for 2 inputs:", "ms"):
+    for text in (
+        "new.csv: 2 rows",
+        "1 blank row skipped",
+        "raw Beta(16, 1), Shapley values of 3 players for 2 inputs:",
+        "ms",
+    ):
         assert text in said
     assert "written to" in said
     values = pd.read_csv(tmp_path / "out" / "values.csv")
@@ -80,10 +87,10 @@ def test_what_is_predicted_is_asked_of_the_model_where_it_is_given(table: Path) 
     arguments = ["explain", table / "explainer", table / "drinks.csv", "--device", "cpu"]
     code, said, _ = run(*arguments)
     assert code == 0
-    assert "outputs: those predicted by the surrogate, which agrees with the model on" in said
+    assert "outputs: predicted by the surrogate, which agrees with the model on" in said
     code, said, _ = run(*arguments, "--model", f"{table / 'pipeline.py'}:model")
     assert code == 0
-    assert "outputs: those predicted by the model" in said
+    assert "outputs: predicted by the model" in said
     assert "predicted by the surrogate" not in said
 
 
@@ -111,7 +118,9 @@ def test_inputs_that_the_surrogate_decides_otherwise_are_warned_of(table: Path, 
     names = ["coffee", "tea"]
     for place, row in enumerate(chosen):
         model, surrogate = names[int(frame.a[row] <= 0)], names[said[row]]
-        warning = f"row {place + 2}: the model says {model}, the surrogate {surrogate}: do not trust this explanation"
+        warning = (
+            f"row {place + 2}: the model predicts {model}, the surrogate {surrogate}: do not trust this explanation"
+        )
         assert (warning in told) == otherwise[row]
     values = pd.read_csv(tmp_path / "out" / "values.csv")
     assert values.output.tolist() == values.model_class.tolist()
@@ -119,7 +128,7 @@ def test_inputs_that_the_surrogate_decides_otherwise_are_warned_of(table: Path, 
     assert np.allclose(values.model_prediction, 1)
     assert ((values.surrogate_prediction > 0.5) == (values.model_class == values.surrogate_class)).all()
     code, told, _ = run("explain", table / "explainer", table / "drinks.csv", *arguments)
-    assert f"the surrogate decides otherwise than the model on {otherwise.sum()} of 60 inputs: do not trust" in told
+    assert f"for {otherwise.sum()} of 60 inputs: do not trust the explanations of" in told
 
 
 def test_arrays_are_read_without_pickle(rows: Path, tmp_path: Path) -> None:
@@ -153,8 +162,8 @@ def test_pictures_need_the_model_and_are_read_as_fitted(images: Path, tmp_path: 
     arguments = ["explain", images / "explainer", images / "pictures", "--device", "cpu"]
     code, said, err = run(*arguments)
     assert (code, said) == (2, "")
-    assert f"pass --model {model}, a module of that architecture, trained or not" in err
-    assert "a folder should not say what code to run" in err
+    assert f"give --model {model}, a module of the same architecture, trained or not" in err
+    assert "a folder must not choose which code runs" in err
     code, said, err = run(*arguments, "--model", model, "--out", tmp_path / "out", "--pictures", "2")
     assert (code, err) == (0, "")
     assert "40 pictures of 8 x 8 pixels, gray" in said
@@ -228,11 +237,11 @@ def test_an_exported_program_needs_no_model(tmp_path: Path) -> None:
     np.savez(tmp_path / "arrays.npz", x=arrays)
     code, said, _ = run("explain", tmp_path / "explainer", tmp_path / "arrays.npz", "--device", "cpu")
     assert code == 0
-    assert "mind the scale: the explainer was fitted with bytes" in said
+    assert "the explainer was fitted with bytes" in said
     np.savez(tmp_path / "arrays.npz", x=np.repeat(arrays, 3, axis=1))
     code, _, err = run("explain", tmp_path / "explainer", tmp_path / "arrays.npz")
     assert code == 2
-    assert "have 3 channels, 1 are needed" in err
+    assert "have 3 channels, expected 1" in err
 
 
 def test_an_explainer_that_python_saved(table: Path, rows: Path, images: Path, tmp_path: Path) -> None:
@@ -245,7 +254,7 @@ def test_an_explainer_that_python_saved(table: Path, rows: Path, images: Path, t
         loaded.save(saved)
         code, said, err = run("explain", saved, folder / name, *model, "--device", "cpu")
         assert (code, err) == (0, "")
-        assert "it was not made by fwshapley fit, so how inputs are to be read is a guess" in said
+        assert "the input format is a guess" in said
 
 
 def test_how_inputs_are_read_is_tied_to_the_explainer(images: Path, tmp_path: Path) -> None:
@@ -261,7 +270,7 @@ def test_how_inputs_are_read_is_tied_to_the_explainer(images: Path, tmp_path: Pa
         model = ["--model", f"{images / 'models.py'}:images", "--device", "cpu"]
         code, said, _ = run("explain", tmp_path / name, images / "pictures", *model)
         assert code == 0
-        assert ("normalized by mean 0.5, std 0.25" in said) == (name == "normalized")
+        assert ("normalized with mean 0.5, std 0.25" in said) == (name == "normalized")
         assert "guess" not in said
 
 
@@ -270,7 +279,7 @@ def test_an_explainer_that_python_loads_and_saves_keeps_how_inputs_are_read(imag
     loaded.save(tmp_path)
     code, said, _ = run("explain", tmp_path, images / "pictures", "--model", f"{images / 'models.py'}:images")
     assert code == 0
-    assert "normalized by mean 0.5, std 0.25" in said
+    assert "normalized with mean 0.5, std 0.25" in said
     x = torch.randn(40, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     loaded.fit(x, budget=fw.Budget(steps=1), progress=False)
     assert loaded.metadata is None  # its inputs were read by others
@@ -281,7 +290,7 @@ def test_other_weightings_than_the_one_learned_are_refused(rows: Path, tmp_path:
     assert run("fit", f"{rows / 'models.py'}:rows", rows / "rows.npz", *arguments)[0] == 0
     code, said, _ = run("explain", tmp_path / "explainer", rows / "rows.npz")
     assert code == 0
-    assert "efficient Beta(4, 1) of 4 players" in said
+    assert "efficient Beta(4, 1) values of 4 players" in said
     code, _, err = run("explain", tmp_path / "explainer", rows / "rows.npz", "--alpha", "2")
     assert code == 2
     assert "Beta(4, 1)" in err
@@ -292,15 +301,19 @@ def test_other_weightings_than_the_one_learned_are_refused(rows: Path, tmp_path:
     [
         (["nowhere.npz"], [], "there is no file"),
         (["models.py"], [], "cannot be read: inputs are"),
-        (["rows.npz"], ["--outputs", "cats"], "there is no output 'cats' (did you mean 'cat'?); there are cat, dog"),
+        (
+            ["rows.npz"],
+            ["--outputs", "cats"],
+            "there is no output 'cats' (did you mean 'cat'?); the outputs are cat, dog",
+        ),
         (["rows.npz"], ["--outputs", "3"], "there is no output '3'"),
         (["rows.npz"], ["--alpha", "-1"], "alpha must be positive"),
-        (["rows.npz"], ["--alpha", "2", "--weights", "1,1"], "or --weights for each of several"),
-        (["rows.npz"], ["--weights", "1"], "is no weighting: give alpha and beta, such as 16,1"),
+        (["rows.npz"], ["--alpha", "2", "--weights", "1,1"], "--weights several: use one of the two"),
+        (["rows.npz"], ["--weights", "1"], "--weights must be alpha and beta, such as 16,1; got 1"),
         (["rows.npz"], ["--model", "MODELS:last_channels"], "explains a torch module, and"),
-        (["rows.npz", "picture.png"], [], "holds pictures"),
-        (["picture.png"], [], "picture.png holds images, and the explainer takes an .npz file of rows"),
-        (["other.npz"], [], "rows of 4 columns"),
+        (["rows.npz", "picture.png"], [], "contains pictures"),
+        (["picture.png"], [], "picture.png contains images, and the explainer takes an .npz file of rows"),
+        (["other.npz"], [], "(batch, 4)"),
         (["rows.npz", "other.npz"], [], "inputs of different shapes"),
     ],
 )
@@ -323,7 +336,7 @@ def test_folders_without_an_explainer(tmp_path: Path, rows: Path) -> None:
     assert "there is no folder" in err
     code, _, err = run("explain", tmp_path, rows / "rows.npz")
     assert code == 2
-    assert "holds no explainer (explainer.safetensors): make one with fwshapley fit" in err
+    assert "contains no explainer (explainer.safetensors): make one with fwshapley fit" in err
     (tmp_path / "explainer.safetensors").write_bytes((rows / "explainer" / "explainer.safetensors").read_bytes())
     content = (tmp_path / "explainer.safetensors").read_bytes()
     assert content.count(b"fwshapley fit") == 1
@@ -341,7 +354,7 @@ def test_tables_that_do_not_fit(table: Path, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("town,a,code\nParis,0.5,1\n")
     code, _, err = run("explain", table / "explainer", tmp_path / "new.csv")
     assert code == 2
-    assert "'Paris' in column 'town', row 2, is none of the categories" in err
+    assert "'Paris' in column 'town', row 2, is an unknown category" in err
 
 
 def test_errors_count_rows_as_answers_do(table: Path, tmp_path: Path) -> None:
@@ -350,14 +363,14 @@ def test_errors_count_rows_as_answers_do(table: Path, tmp_path: Path) -> None:
     bad.write_text("town,a,code\nRome,0.5,1\n\nOslo,abc,1\n")
     code, said, _ = run("explain", table / "explainer", good, "--device", "cpu")
     assert code == 0
-    assert "row numbers: as a spreadsheet counts, the header is row 1" in said
+    assert "row numbers: as in a spreadsheet, the header is row 1" in said
     assert "row 4" in said
     code, _, err = run("explain", table / "explainer", bad)
     assert code == 2
-    assert "'abc' in column 'a', row 4, is no number" in err
+    assert "'abc' in column 'a', row 4, is not a number" in err
     code, _, err = run("explain", table / "explainer", good, bad)
     assert code == 2
-    assert "'abc' in column 'a', row 4 of bad.csv, is no number" in err
+    assert "'abc' in column 'a', row 4 of bad.csv, is not a number" in err
 
 
 def test_explanations_are_replaced_only_by_force(rows: Path, tmp_path: Path) -> None:
@@ -367,6 +380,16 @@ def test_explanations_are_replaced_only_by_force(rows: Path, tmp_path: Path) -> 
     assert (code, said) == (2, "")
     assert "already has values.csv, pictures, explain.json: replace them with --force" in err
     assert run(*arguments, "--force")[0] == 0
+
+
+def test_two_explanations_into_one_folder_do_not_replace_each_other(rows: Path, tmp_path: Path) -> None:
+    arguments = ["explain", rows / "explainer", rows / "rows.npz", "--out", tmp_path / "out", "--pictures", "0"]
+    with locked(tmp_path / "out"):
+        for more in ([], ["--force"]):
+            code, _, err = run(*arguments, *more)
+            assert code == 2
+            assert f"process {os.getpid()} is already writing to {tmp_path / 'out'}" in err
+    assert run(*arguments)[0] == 0
 
 
 def names_below(folder: Path) -> list[str]:
@@ -469,7 +492,7 @@ def calibrated(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "fit", f"{rows / 'models.py'}:rows", rows / "rows.npz", "--out", folder / "explainer", *arguments
     )
     assert code == 0
-    assert "Errors calibrated for 9 weightings on 12 inputs not trained on; of Shapley, expected" in said
+    assert "Errors calibrated for 9 semivalues on 12 inputs not trained on. On half of them, expected" in said
     return folder
 
 
@@ -477,7 +500,7 @@ def test_refined_values_are_written_with_their_standard_errors(rows: Path, tmp_p
     asked = ["explain", rows / "explainer", write_rows(tmp_path, count=2), "--refine", "16", "--outputs", "all"]
     code, said, err = run(*asked, "--out", tmp_path / "csv", "--alpha", "4", "--device", "cpu")
     assert (code, err) == (0, "")
-    assert "refined by 16 calls each: standard error 0 (root mean square)" in said  # 16 are all coalitions
+    assert "refined with 16 calls per input: standard error 0 (root mean square)" in said  # 16 are all coalitions
     assert "± is a standard error" in said
     table = pd.read_csv(tmp_path / "csv" / "values.csv")
     names = [f"column {number}" for number in range(4)]
@@ -511,10 +534,10 @@ def test_expected_errors_are_written(calibrated: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--errors"], "fit it with --calibrate, or give --refine CALLS for standard errors"),
-        (["--errors", "--refine", "64"], "give --refine or --errors"),
+        (["--errors"], "--errors needs an explainer fitted with --calibrate; or give --refine"),
+        (["--errors", "--refine", "64"], "--errors is for values without --refine"),
         (["--refine", "64", "--total", "efficient"], "--refine gives raw values"),
-        (["--refine", "15"], "calls must be at least 16 (all coalitions), got 15"),
+        (["--refine", "15"], "n_calls must be at least 16"),
     ],
 )
 def test_errors_that_cannot_be_had(rows: Path, arguments: list[str], complaint: str) -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,12 +17,13 @@ from PIL import Image
 
 import fwshapley as fw
 from cli_cases import Classifier, export, run, write_models, write_pictures, write_rows, write_table
-from fwshapley._internal.bundle import load_bundle
+from fwshapley._internal import progress
 from fwshapley._internal.files import locked
-from fwshapley.cli.fit_record import COMMAND, look_into
-from fwshapley.cli.images.files import Size, find_images, read_images
-from fwshapley.cli.input_reading import Reading, read_inputs
+from fwshapley._internal.safetensors_file import load_bundle
+from fwshapley.cli.fit_record import COMMAND, open_explainer
+from fwshapley.cli.input_files import InputFormat, read_inputs
 from fwshapley.cli.model_loading import ExportedModel
+from fwshapley.cli.pictures.files import Size, find_images, read_images
 from fwshapley.explanation.persistence import FILE, KIND
 
 STEPS = ("--steps", "10", "--device", "cpu")
@@ -35,7 +38,7 @@ class Two(torch.nn.Module):
 
 def recorded(folder: Path) -> dict[str, Any]:
     """Return what `fit` keeps in the file of the explainer."""
-    found: dict[str, Any] = load_bundle(folder / FILE, KIND)[0]["record"][COMMAND]
+    found: dict[str, Any] = load_bundle(folder / FILE, KIND)[0]["metadata"][COMMAND]
     return found
 
 
@@ -50,9 +53,9 @@ def test_only_some_rows_with_gaps(tmp_path: Path) -> None:
     code, said, _ = run("fit", f"{tmp_path / 'net.py'}:score", tmp_path / "table.csv", *arguments)
     assert code == 0
     assert "table.csv: 30 rows, 2 columns: 2 of numbers" in said
-    assert "6 missing entries, left so for the model" in said
+    assert "6 missing entries, passed to the model as they are" in said
     assert "20 of 30, chosen at random" in said
-    assert "decides as" not in said
+    assert "predict the same class" not in said
 
 
 def test_a_torch_module_of_rows(tmp_path: Path) -> None:
@@ -61,9 +64,14 @@ def test_a_torch_module_of_rows(tmp_path: Path) -> None:
     code, said, err = run("fit", model, write_rows(tmp_path), "--out", out, *STEPS)
     assert (code, err) == (0, "")
     assert names_in(out) == ["explainer.safetensors"]
-    for text in ("rows.npz: 60 rows, 4 columns of numbers", "6 inputs held out", "players: 4 columns", "10 steps"):
+    for text in (
+        "rows.npz: 60 rows, 4 columns of numbers",
+        "6 inputs held out for validation",
+        "players: 4 columns",
+        "10 steps",
+    ):
         assert text in said
-    for text in ("surrogate 3", "explainer 7", "Surrogate: divergence", "decides as the model does on"):
+    for text in ("surrogate 3", "explainer 7", "Divergence of the surrogate", "predict the same class for"):
         assert text in said
     assert f"next: fwshapley explain {out} INPUT --model {model} --out explanations" in said
     record = recorded(out)
@@ -90,7 +98,7 @@ def test_an_estimator_takes_its_own_columns_of_a_csv_file(tmp_path: Path) -> Non
     assert "drinks.csv: 60 rows, 3 columns: 1 of numbers, 2 of text (town, code)" in said
     assert "left out: id, kind" in said
     assert fw.load(out).players_.names == ("a", "town", "code")
-    assert recorded(out)["reading"]["texts"] == ["town", "code"]
+    assert recorded(out)["format"]["texts"] == ["town", "code"]
     code, _, err = run("fit", f"{tmp_path / 'pipeline.py'}:model", table, "--ignore", "a", "--out", tmp_path / "other")
     assert code == 2
     assert "column a cannot be left out: the model was fitted with it" in err
@@ -104,8 +112,8 @@ def test_columns_are_left_out_as_asked(tmp_path: Path) -> None:
     assert code == 0
     assert "left out: id, kind" in said
     assert "columns are separated by semicolons" in said
-    assert "numbers with a decimal comma read as such: a" in said
-    assert "learned to explain: raw" in said
+    assert "numbers with a decimal comma: a" in said
+    assert "explained output: raw" in said
     code, _, err = run(*arguments, "--label", "Kind", "--out", tmp_path / "other")
     assert code == 2
     assert "has no column 'Kind' (did you mean 'kind'?)" in err
@@ -119,11 +127,11 @@ def test_pictures_of_a_folder(tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     for text in ("30 pictures of 8 x 8 pixels, gray", "30 of 40, chosen at random", "values from 0 to 1"):
         assert text in said
-    assert "normalized by mean 0.5, std 0.25" in said
+    assert "normalized with mean 0.5, std 0.25" in said
     assert "players: 4 patches of 4 x 4 pixels" in said
     assert f"INPUT --model '{model}' --out" in said
-    reading = recorded(out)["reading"]
-    assert (reading["size"], reading["color"], reading["mean"]) == ([8, 8], "gray", [0.5])
+    wanted = recorded(out)["format"]
+    assert (wanted["size"], wanted["color"], wanted["mean"]) == ([8, 8], "gray", [0.5])
 
 
 def test_pictures_are_resized_and_converted(tmp_path: Path) -> None:
@@ -132,7 +140,7 @@ def test_pictures_are_resized_and_converted(tmp_path: Path) -> None:
     code, said, err = run("fit", model, pictures, "--out", tmp_path / "out", "--size", "8", "--gray", *STEPS)
     assert (code, err) == (0, "")
     assert "40 pictures of 8 x 8 pixels, gray" in said
-    assert "players: 64 patches of 1 x 1 pixels; choose others by --patch" in said
+    assert "players: 64 patches of 1 x 1 pixels; --patch gives another size" in said
 
 
 def test_a_function_gets_images_as_they_are_in_the_file(tmp_path: Path) -> None:
@@ -145,8 +153,8 @@ def test_a_function_gets_images_as_they_are_in_the_file(tmp_path: Path) -> None:
     arguments = ["--segments", tmp_path / "halves.npy", "--out", out, "--valid", tmp_path / "images.npz"]
     code, said, err = run("fit", model, tmp_path / "images.npz", *arguments, *STEPS)
     assert (code, err) == (0, "")
-    assert "its axes, (40, 8, 8, 3), are taken for (images, height, width, channels)" in said
-    assert "40 inputs of images.npz to select by" in said
+    assert "its axes, (40, 8, 8, 3), are read as (images, height, width, channels)" in said
+    assert "40 inputs of images.npz for validation" in said
     assert "players: 2 segments of halves.npy" in said
 
 
@@ -167,7 +175,7 @@ def test_estimators_and_functions_get_the_same_images(
     model, out = f"{write_models(tmp_path)}:{name}", tmp_path / "out"
     code, said, err = run("fit", model, tmp_path / "images.npz", "--patch", "4", "--out", out, *STEPS)
     assert (code, err) == (0, "")
-    assert f"learned to explain: {output}" in said
+    assert f"explained output: {output}" in said
     assert ("(Estimator)" in said) == (name == "estimator")
     code, _, err = run("explain", out, tmp_path / "images.npz", "--model", model, "--device", "cpu")
     assert (code, err) == (0, "")
@@ -181,7 +189,7 @@ def test_reading_images_takes_little_more_than_their_own_size(layout: str, tmp_p
     np.savez(tmp_path / "images.npz", x=bytes_)
     mean, std = (0.5, 0.4, 0.3), (0.25, 0.5, 2.0)
     tracemalloc.start()
-    inputs, settled = read_inputs([tmp_path / "images.npz"], Reading(mean=mean, std=std))
+    inputs, settled = read_inputs([tmp_path / "images.npz"], InputFormat(mean=mean, std=std))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert isinstance(inputs.x, np.ndarray)
@@ -190,17 +198,17 @@ def test_reading_images_takes_little_more_than_their_own_size(layout: str, tmp_p
     first = bytes_ if layout == "NCHW" else bytes_.transpose(0, 3, 1, 2)
     expected = (first / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
     np.testing.assert_allclose(inputs.x, expected, atol=1e-6)
-    np.testing.assert_allclose(settled.picture(inputs.x), first / 255, atol=1e-6)
+    np.testing.assert_allclose(settled.denormalize(inputs.x), first / 255, atol=1e-6)
 
 
 def test_images_without_mean_and_deviation_are_as_they_are() -> None:
     images = np.random.default_rng(0).random((2, 3, 4, 4), dtype=np.float32)
-    assert Reading().normalize(images) is images
-    assert Reading().picture(images) is images
-    shifted = Reading(mean=(0.5,)).picture(images)
+    assert InputFormat().normalize(images) is images
+    assert InputFormat().denormalize(images) is images
+    shifted = InputFormat(mean=(0.5,)).denormalize(images)
     assert shifted.dtype == np.float32
     np.testing.assert_allclose(shifted, images + 0.5, atol=1e-6)
-    np.testing.assert_allclose(Reading(mean=(0.5,)).normalize(shifted), images, atol=1e-6)
+    np.testing.assert_allclose(InputFormat(mean=(0.5,)).normalize(shifted), images, atol=1e-6)
 
 
 def test_pictures_of_every_depth(tmp_path: Path) -> None:
@@ -223,7 +231,7 @@ def test_an_exported_program(most: int | None, tmp_path: Path) -> None:
     path = export(tmp_path / "model.pt2", Classifier(), most=most)
     code, said, err = run("fit", path, write_pictures(tmp_path), "--patch", "2", "--out", tmp_path / "out", *STEPS)
     assert (code, err) == (0, "")
-    assert "learned to explain: probability" in said
+    assert "explained output: probability" in said
     assert f"INPUT --model {path} --out explanations" in said
 
 
@@ -253,7 +261,7 @@ def test_the_kernel_objective_learns_one_weighting(tmp_path: Path) -> None:
     assert "give --alpha and --beta to fwshapley explain, or use --objective kernel" in err
     code, _, err = run(*arguments, "--objective", "kernel")
     assert code == 2
-    assert "say which by --alpha and --beta" in err
+    assert "--objective kernel learns one semivalue: give --alpha and --beta" in err
     assert run(*arguments, "--objective", "kernel", "--alpha", "4")[0] == 0
     assert fw.load(tmp_path / "out").explain(torch.zeros(1, 4)).weights == fw.Beta(4, 1)
 
@@ -273,7 +281,7 @@ def test_a_report_measures_as_many_held_out_inputs_as_sampling_can_afford(tmp_pa
     valid = write_rows(tmp_path / "valid", count=70)
     arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--valid", valid, "--report", *STEPS]
     assert run(*arguments, "--objective", "kernel", "--alpha", "1", "--out", tmp_path / "out")[0] == 0
-    assert "64 inputs explained" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "64 inputs were explained" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_report_of_the_explainer_before_is_removed_with_it(tmp_path: Path) -> None:
@@ -369,15 +377,15 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("fwshapley.explanation.explainer.fit_network", stop)
+        patched.setattr("fwshapley.explanation.fitting._fit_network", stop)
         code, _, err = run(*arguments, "--out", out)
     assert code == 130
-    assert f"What was learned is in {out / 'checkpoints'}: the same command with --resume goes on" in err
+    assert f"progress is saved in {out / 'checkpoints'}. Run the same command with --resume to continue" in err
     assert names_in(out) == ["checkpoints"]
 
     code, _, err = run(*arguments, "--out", out)
     assert code == 2
-    assert "holds a fit that was stopped: go on with --resume, or start anew with --force" in err
+    assert "contains training that was stopped: continue with --resume, or start again with --force" in err
     code, _, err = run(*arguments, "--out", out, "--resume", "--seed", "1")
     assert code == 2
     assert "is the checkpoint of another run" in err
@@ -392,15 +400,13 @@ def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
     arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, *STEPS]
     code, _, err = run(*arguments, "--resume")
     assert code == 2
-    assert "nothing to resume: leave --resume out" in err
+    assert "--resume has nothing to resume" in err
     assert not out.exists()
     (out / "checkpoints").mkdir(parents=True)
     assert run(*arguments, "--resume")[0] == 2
     (out / "checkpoints" / "notes.txt").write_text("mine")
-    code, _, err = run(*arguments)
-    assert code == 2
-    assert "checkpoints holds other files" in err
-    assert names_in(out / "checkpoints") == ["notes.txt"]
+    assert run(*arguments)[0] == 0
+    assert names_in(out / "checkpoints") == ["notes.txt"]  # what is not ours stays
 
 
 def test_a_fit_where_another_is_running_is_told_which_process(tmp_path: Path) -> None:
@@ -429,7 +435,7 @@ def test_a_stop_before_anything_was_saved(tmp_path: Path, monkeypatch: pytest.Mo
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fwshapley.explanation.explainer.teach_surrogate", stop)
+    monkeypatch.setattr("fwshapley.explanation.fitting.train_surrogate", stop)
     out = tmp_path / "out"
     code, _, err = run("fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, *STEPS)
     assert code == 130
@@ -453,21 +459,21 @@ def test_an_explainer_is_replaced_only_by_force(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
-        ("model.pth", "may be a pickle, which runs whatever code it holds"),
-        ("model.onnx", "write a function that asks it"),
-        ("nothing", "'nothing' names no model: give 'package.module:attribute'"),
+        ("model.pth", "may be a pickle, which can run any code"),
+        ("model.onnx", "write a function that returns its outputs"),
+        ("nothing", "a model must be 'package.module:attribute'"),
         ("nowhere.py:model", "there is no file nowhere.py"),
         ("nowhere.pt2", "there is no file nowhere.pt2"),
         ("no_such_module:model", "there is no module no_such_module in"),
         ("MODELS:imagez", "has no 'imagez' (did you mean 'images'?)"),
         ("MODELS:Net", "is a class, not a model: to call it, write"),
         ("MODELS:image_model", "is a function without arguments: if it returns the model, write"),
-        ("MODELS:number", "is a int: a model is a torch module"),
+        ("MODELS:number", "must be a torch module, a function, or an estimator"),
         ("MODELS:rows()", "failed: TypeError"),
-        ("MODELS:images", "cannot be run on float32 inputs of shape"),
+        ("MODELS:images", "the model failed on float32 inputs of shape (54, 4)"),
         ("BROKEN:model", "could not be imported: ZeroDivisionError: division by zero (raised at "),
-        ("EXIT:model", "ended Python as it was imported"),
-        ("TEXT:model", "is no Python file"),
+        ("EXIT:model", "ended Python"),
+        ("TEXT:model", "is not a Python file"),
         ("DAMAGED", "is damaged, or was not saved by torch.export.save"),
     ],
 )
@@ -511,7 +517,7 @@ def test_exported_programs_that_cannot_be_used(tmp_path: Path) -> None:
     single = export(tmp_path / "single.pt2", Classifier(outputs=1))
     code, _, err = run("fit", single, pictures, "--out", tmp_path / "out", *STEPS)
     assert code == 2
-    assert "use --output 'label_probability' if it is the logit of a yes or no, --output 'raw'" in err
+    assert "use --output 'label_probability' if the output is the logit of a label, --output 'raw'" in err
     two = tmp_path / "two.pt2"
     torch.export.save(torch.export.export(Two(), (torch.rand(2, 1, 8, 8), torch.rand(2, 1, 8, 8))), two)
     code, _, err = run("fit", two, pictures, "--out", tmp_path / "out", *STEPS)
@@ -526,29 +532,29 @@ def test_exported_programs_that_cannot_be_used(tmp_path: Path) -> None:
     [
         ("nowhere.csv", [], "there is no file"),
         ("models.py", [], "cannot be read: inputs are .csv files"),
-        ("names.npz", [], "must have an array x of inputs; it has a, b"),
+        ("names.npz", [], "must have an array 'x' of inputs; it has a, b"),
         ("text.npz", [], "must be numbers"),
         ("broken.npz", [], "is damaged, or not an .npz file of plain arrays"),
-        ("one.npz", [], "1 inputs are too few to hold some out; pass --valid"),
+        ("one.npz", [], "--valid"),
         ("rows.npz", ["--patch", "2"], "players of a table are its columns"),
         ("rows.npz", ["--size", "8"], "--size, --mean and --std are for images"),
         ("rows.npz", ["--label", "y"], "there is no column y to leave out"),
-        ("rows.npz", ["--size", "big"], "is no size: give HEIGHTxWIDTH"),
-        ("rows.npz", ["--mean", "a"], "'a' is no number"),
+        ("rows.npz", ["--size", "big"], "must be HEIGHTxWIDTH"),
+        ("rows.npz", ["--mean", "a"], "'a' must be a number"),
         ("rows.npz", ["--steps", "0"], "--steps"),
         ("rows.npz", ["--seconds", "-1"], "seconds must be positive"),
-        ("rows.npz", ["--names", "a,b"], "2 output names for a model of 3 outputs"),
+        ("rows.npz", ["--names", "a,b"], "output_names has 2 names for a model of 3 outputs"),
         ("rows.npz", ["--network", "unet"], "--network 'unet' is for images"),
         ("rows.npz", ["--device", "cuda:99"], "cuda"),
         ("rows.npz", ["--device", "toaster"], "--device 'toaster' cannot be used"),
         ("rows.npz", ["--device", "xpu"], "--device 'xpu' cannot be used"),
-        ("empty", [], "holds no pictures"),
+        ("empty", [], "contains no pictures"),
         ("gap.csv", [], "column b of"),
-        ("gap.csv", ["--ignore", "a", "--label", "b"], "has no column to explain by"),
-        ("images.npz", ["--size", "9"], "are 8 x 8 pixels, 9 x 9 are needed"),
+        ("gap.csv", ["--ignore", "a", "--label", "b"], "has no column left to explain"),
+        ("images.npz", ["--size", "9"], "are 8 x 8 pixels, expected 9 x 9"),
         ("images.npz", ["--segments", "models.py", "--patch", "2"], "exclude each other"),
         ("images.npz", ["--segments", "nowhere.npy"], "there is no file"),
-        ("images.npz", ["--segments", "models.py"], "is no .npy file of segments"),
+        ("images.npz", ["--segments", "models.py"], "is not a .npy file of segments"),
         ("images.npz", ["--segments", "floats.npy"], "must be a .npy file of whole numbers"),
     ],
 )
@@ -582,7 +588,7 @@ def test_pictures_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "--size 8x8" in err
     code, _, err = run(*arguments, "--patch", "3", "--size", "8x8")
     assert code == 2
-    assert "patches of 3 do not tile" in err
+    assert "patch=3" in err
     code, _, err = run(*arguments, "--size", "34x33")
     assert code == 2
     assert "give --patch, or another --size" in err
@@ -613,7 +619,27 @@ def test_a_picture_that_cannot_be_read_is_skipped_and_named(cut: int, tmp_path: 
     assert f"warning: {told}" in err
     assert f"• {told}" in said
     assert "12 pictures of 8 x 8 pixels" in said
-    assert told in look_into(out).record.notes
+    assert told in open_explainer(out).record.notes
+
+
+def test_progress_is_told_in_lines_where_output_is_redirected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "FIRST_LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    arguments = ["--out", tmp_path / "out", "--steps", "200", "--device", "cpu"]
+    code, _, err = run("fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), *arguments)
+    assert code == 0
+    assert re.search(r"training the explainer: \d+% after \d+ s", err)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line_without_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(*_: object, **__: object) -> None:
+        warnings.warn("something\nto know", stacklevel=1)
+        raise ValueError("stop here")
+
+    monkeypatch.setattr(fw.FeatureExplainer, "fit", warn)
+    arguments = ["fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", tmp_path / "out", *STEPS]
+    assert run(*arguments)[2] == "warning: something to know error: stop here"
 
 
 def test_help_says_how_to_start() -> None:

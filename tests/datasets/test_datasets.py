@@ -24,10 +24,10 @@ from PIL import Image
 from scipy.io import savemat
 
 from fwshapley import datasets
-from fwshapley.datasets import downloads, sources
+from fwshapley.datasets import catalog, downloads
+from fwshapley.datasets.catalog import DATASETS, Name
 from fwshapley.datasets.downloads import RemoteFile
-from fwshapley.datasets.packed import Split
-from fwshapley.datasets.sources import DATASETS, Name
+from fwshapley.datasets.formats import Split
 
 COUNTS: dict[Split, int] = {"train": 10, "test": 4}
 SPLITS: list[Split] = ["train", "test"]
@@ -139,10 +139,10 @@ def test_every_format_gives_the_images_that_were_written(files: str, split: Spli
 def test_a_file_may_take_the_place_of_the_root(tmp_path: Path) -> None:
     path = mosaics(tmp_path).rename(tmp_path / "mine.npz")
     assert len(datasets.load("cifar10", path).labels) == 10
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*other\.npz"):
+    with pytest.raises(FileNotFoundError, match=r"root=.*other\.npz"):
         datasets.load("cifar10", tmp_path / "other.npz")
     (tmp_path / "test_batch.bin").touch()
-    with pytest.raises(ValueError, match="root must be a folder, or an npz file"):
+    with pytest.raises(ValueError, match=r"root must be .*test_batch\.bin"):
         datasets.load("cifar10", tmp_path / "test_batch.bin")
 
 
@@ -211,31 +211,31 @@ BLANK = np.zeros((10, 28, 28), np.uint8)
             "CIFAR-10, unpacked",
             BATCH,
             cut,
-            r"data_batch_3\.bin is cut off, or not .*: 4097 bytes are no multiple of 3073",
+            r"data_batch_3\.bin is cut off.* 4097 .* 3073",
         ),
         ("CIFAR-10, unpacked", BATCH, partial(put, b"\x0a" + bytes(3072)), "not CIFAR-10: its labels are 0 to 10"),
         ("CIFAR-10, archive", ARCHIVE, cut, r"binary\.tar\.gz is cut off"),
-        ("CIFAR-10, archive", ARCHIVE, partial(put, b"<html>"), r"binary\.tar\.gz is cut off, or no gzipped archive"),
-        ("CIFAR-10, arrays", "cifar10.npz", cut, r"cifar10\.npz is damaged or cut off: .*Get it again"),
-        ("CIFAR-10, mosaics", "cifar10_jpeg95.npz", partial(put, b"words"), "is no npz file, or holds objects"),
+        ("CIFAR-10, archive", ARCHIVE, partial(put, b"<html>"), r"binary\.tar\.gz is cut off"),
+        ("CIFAR-10, arrays", "cifar10.npz", cut, r"cifar10\.npz is damaged or cut off"),
+        ("CIFAR-10, mosaics", "cifar10_jpeg95.npz", partial(put, b"words"), r"cifar10_jpeg95\.npz is not an npz file"),
         ("SVHN", "train_32x32.mat", cut, r"train_32x32\.mat is cut off"),
-        ("SVHN", "train_32x32.mat", partial(put, b"<html>"), "no MATLAB file of SVHN's cropped digits"),
-        ("SVHN", "train_32x32.mat", lambda path: savemat(path, {"X": 1}), "has no variable 'y'"),
+        ("SVHN", "train_32x32.mat", partial(put, b"<html>"), r"train_32x32\.mat is cut off, or not a MATLAB file"),
+        ("SVHN", "train_32x32.mat", lambda path: savemat(path, {"X": 1}), r"train_32x32\.mat has no variable 'y'"),
         ("Fashion-MNIST", IMAGES, cut, r"images-idx3-ubyte\.gz is cut off"),
-        ("Fashion-MNIST", IMAGES, partial(put, b"<html>"), "is cut off, or not gzipped"),
+        ("Fashion-MNIST", IMAGES, partial(put, b"<html>"), r"images-idx3-ubyte\.gz is cut off, or not gzipped"),
         (
             "Fashion-MNIST",
             IMAGES,
             partial(put, gzip.compress(idx(BLANK)[:-1])),
-            "7840 bytes were announced, 7839 are there",
+            "7840 bytes.* 7839",
         ),
         (
             "Fashion-MNIST",
             IMAGES,
             partial(put, gzip.compress(idx(BLANK[0]))),
-            "no idx file of 3 axes: it starts with 0x0802",
+            "3 axes.* 0x0802",
         ),
-        ("Fashion-MNIST", LABELS, partial(put, gzip.compress(b"")), "no idx file of 1 axes: it starts with 0x0000"),
+        ("Fashion-MNIST", LABELS, partial(put, gzip.compress(b"")), "1 axes.* 0x0000"),
         ("Fashion-MNIST", LABELS, partial(put, gzip.compress(idx(BLANK[0, 0]))), r"its images are \(10, 1, 28, 28\)"),
     ],
 )
@@ -253,7 +253,7 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
     cifar_archive(tmp_path)
     with tarfile.open(tmp_path / ARCHIVE, "w:gz") as archive:
         archive.add(tmp_path / "scratch" / "test_batch.bin", "cifar-10-batches-bin/test_batch.bin")
-    with pytest.raises(ValueError, match=r"lacks data_batch_1\.bin, .*: it is not CIFAR-10's binary version"):
+    with pytest.raises(ValueError, match=r"data_batch_1\.bin, data_batch_2\.bin"):
         datasets.load("cifar10", tmp_path)
     assert len(datasets.load("cifar10", tmp_path, split="test").labels) == 4
 
@@ -261,12 +261,15 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "complaint"),
     [
-        ({"y_train": np.zeros(3)}, "must hold y_train, and x_train or blob_train with offsets_train"),
-        ({"y_train": np.zeros(3), "x_train": np.zeros((3, 8, 8))}, "images as bytes; its are float64, of shape"),
-        ({"y_train": np.zeros(3), "x_train": np.zeros((2, 8, 8), np.uint8)}, "there are 3 labels of 2 images"),
+        ({"y_train": np.zeros(3)}, "y_train, and x_train or blob_train with offsets_train"),
+        (
+            {"y_train": np.zeros(3), "x_train": np.zeros((3, 8, 8))},
+            r"contain images as bytes, got float64",
+        ),
+        ({"y_train": np.zeros(3), "x_train": np.zeros((2, 8, 8), np.uint8)}, "3 labels of 2 images"),
         (
             {"y_train": np.array([object()]), "x_train": np.zeros((1, 8, 8), np.uint8)},
-            "objects, which are not read",
+            r"packed\.npz .* Python objects",
         ),
         (
             {"y_train": np.zeros(1), "blob_train": np.zeros(9, np.uint8), "offsets_train": np.array([0, 9])},
@@ -282,7 +285,7 @@ def test_packed_files_that_lack_something_are_refused(arrays: dict[str, Any], co
 
 def test_other_things_than_npz_files_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "array.npy", np.zeros(3))
-    with pytest.raises(ValueError, match="is no npz file"):
+    with pytest.raises(ValueError, match=r"array\.npy is not an npz file"):
         datasets.read_packed(tmp_path / "array.npy")
     with pytest.raises(ValueError, match="is a folder, not an npz file"):
         datasets.read_packed(tmp_path)
@@ -321,7 +324,7 @@ def publish(monkeypatch: pytest.MonkeyPatch, address: str, md5: str) -> None:
     """Let SVHN's files to train be at another address."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     file = RemoteFile(f"{address}/train_32x32.mat", md5)
-    monkeypatch.setitem(sources.DATASETS, "svhn", replace(DATASETS["svhn"], remote={"train": (file,)}))
+    monkeypatch.setitem(catalog.DATASETS, "svhn", replace(DATASETS["svhn"], remote={"train": (file,)}))
 
 
 def test_what_is_missing_is_downloaded_once(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,9 +343,7 @@ def test_a_download_of_another_content_is_not_kept(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(monkeypatch, server, "0" * 32)
-    with pytest.raises(
-        ValueError, match=r"train_32x32\.mat arrived damaged, or was changed: its md5 is \w{32}, not 0000"
-    ):
+    with pytest.raises(ValueError, match=r"train_32x32\.mat .*md5 is \w{32}, expected 0000"):
         datasets.load("svhn", tmp_path / "root")
     assert not list((tmp_path / "root" / "svhn").iterdir())
 
@@ -352,7 +353,7 @@ def test_another_data_set_of_the_same_shape_is_known_by_its_number_of_images(
 ) -> None:
     packed_arrays(tmp_path, "cifar10")
     monkeypatch.setitem(DATASETS, "svhn", replace(DATASETS["svhn"], counts=COUNTS))
-    with pytest.raises(ValueError, match=r"cifar10\.npz seems to be SVHN, not CIFAR-10: it has 10 images to train"):
+    with pytest.raises(ValueError, match=r"cifar10\.npz seems to be SVHN, not CIFAR-10: .* 10 images"):
         datasets.load("cifar10", tmp_path)
 
 

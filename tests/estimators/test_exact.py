@@ -13,7 +13,6 @@ from torch.testing import assert_close
 
 from brute_force import least_squares_by_rows, semivalue_by_definition
 from fwshapley import (
-    FEASIBLE_SET,
     Banzhaf,
     Beta,
     Cardinality,
@@ -21,11 +20,12 @@ from fwshapley import (
     Semivalue,
     Shapley,
     exact_values,
-    exact_wls_values,
 )
 from fwshapley._internal.checks import Array
+from fwshapley.estimators import exact_wls_values
 from fwshapley.estimators.exact import MAX_EXACT_PLAYERS
 from fwshapley.games import Additive, FunctionGame, Pairwise, Random
+from fwshapley.semivalues import FEASIBLE_SET
 
 SemivalueFor = Callable[[int], Semivalue]
 

@@ -18,7 +18,7 @@ TENSORS = ("values", "base_values", "outputs", "inputs")
 
 
 def attribution(
-    players: fw.Players, inputs: Tensor, weights: fw.Semivalue | list[fw.Semivalue], outputs: int = 2
+    players: fw.players.Players, inputs: Tensor, weights: fw.Semivalue | list[fw.Semivalue], outputs: int = 2
 ) -> fw.Attribution:
     generator = torch.Generator().manual_seed(0)
     front = (len(weights),) if isinstance(weights, list) else ()
@@ -64,8 +64,8 @@ def test_errors_are_saved_and_moved_where_there_are_any(tmp_path: Path) -> None:
 
 
 def test_an_attribution_says_in_one_line_what_it_is() -> None:
-    assert str(TABLE) == "raw Shapley, Beta(4, 1), Banzhaf(0.2) of 4 players for 6 inputs"
-    assert str(replace(IMAGES, total="efficient")) == "efficient Beta(4, 1) of 4 players for 6 inputs"
+    assert str(TABLE) == "raw Shapley, Beta(4, 1), Banzhaf(0.2) values of 4 players for 6 inputs"
+    assert str(replace(IMAGES, total="efficient")) == "efficient Beta(4, 1) values of 4 players for 6 inputs"
     assert len(TABLE) == 6
 
 
@@ -102,14 +102,14 @@ def test_more_rows_than_there_are_is_all_of_them() -> None:
 
 
 ERRORS = {"stderr": torch.rand(3, 6, 4, 2), "expected_error": torch.rand(3, 6, 2)}
-KNOWN: fw.Attribution = replace(TABLE, provenance={"refinement": {"calls": 128}}, **ERRORS)  # type: ignore[arg-type]
+KNOWN: fw.Attribution = replace(TABLE, provenance={"refinement": {"n_calls": 128}}, **ERRORS)  # type: ignore[arg-type]
 
 
 def test_calls_and_errors_are_printed() -> None:
     small = replace(TABLE, expected_error=torch.full((3, 6, 2), 0.03))
     assert str(small) == f"{TABLE}: expected error 0.03 (root mean square)"
     refined = replace(KNOWN, stderr=torch.full((3, 6, 4, 2), 0.0125), expected_error=None)
-    assert str(refined) == f"{TABLE}, refined by 128 calls each: standard error 0.013 (root mean square)"
+    assert str(refined) == f"{TABLE}, refined with 128 calls per input: standard error 0.013 (root mean square)"
 
 
 def test_one_of_several_weightings() -> None:
@@ -119,7 +119,7 @@ def test_one_of_several_weightings() -> None:
         assert torch.equal(getattr(one, name), getattr(KNOWN, name)[1])
     assert one.of(SEVERAL[1]) is one
     assert TABLE.of(SEVERAL[0]).stderr is None
-    with pytest.raises(ValueError, match=r"Banzhaf\(0.5\) was not asked for; there are Shapley, Beta\(4, 1\)"):
+    with pytest.raises(ValueError, match=r"weights must be one of Shapley, Beta\(4, 1\).*got Banzhaf\(0.5\)"):
         KNOWN.of(fw.Banzhaf())
 
 

@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.explanation.black_box import BlackBox, ask_outputs, find_function, find_output, sum_to_one
+from fwshapley.explanation.black_box import BlackBox, call_function, find_function, find_output, sum_to_one
 from fwshapley.explanation.inputs import check_model
-from fwshapley.explanation.surrogate import predict
+from fwshapley.explanation.predictions import predict
 from fwshapley.games.masked_model import KINDS, Output
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.tables.network_encoding import describe_table
@@ -54,7 +54,7 @@ def chance(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def fit(explainer: fw.FeatureExplainer, x: Any = X, *, steps: int = 4, **options: Any) -> fw.FeatureExplainer:  # noqa: ANN401 - of fit
-    options = {"batch_size": 32, "masks": 8, "progress": False} | options
+    options = {"batch_size": 32, "n_coalitions": 8, "progress": False} | options
     return explainer.fit(x, budget=fw.Budget(steps=steps), **options)
 
 
@@ -130,11 +130,11 @@ def test_what_a_model_returns_is_detected_and_comes_out_again(
     output: Output,
 ) -> None:
     asked, form = find_function(model), describe_table(X, any_model=True)
-    found = ask_outputs(asked.ask, X, len(X))
+    found = call_function(asked.call, X, len(X))
     expected = own_words(model)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
     assert find_output(found, "auto", probabilities=asked.probabilities) == output
-    box = BlackBox(asked.ask, KINDS[output], form)
+    box = BlackBox(asked.call, KINDS[output], form)
     said = predict(box, form.encode(X), output)
     assert said.dtype == torch.float32
     np.testing.assert_allclose(said.numpy(), expected, atol=1e-5, rtol=1e-5)
@@ -193,15 +193,19 @@ def test_models_of_every_kind_can_be_explained(name: str) -> None:
     ],
 )
 def test_what_is_asked_for_is_taken_if_the_outputs_allow_it(output: Output, function: Function) -> None:
-    assert find_output(ask_outputs(function, X, len(X)), output, probabilities=False) == output
+    assert find_output(call_function(function, X, len(X)), output, probabilities=False) == output
 
 
 @pytest.mark.parametrize(
     ("output", "function", "message"),
     [
-        ("probability", linear, "needs class probabilities, whose sum is 1"),
-        ("logit", chance, "or 'label_probability' where each output"),
-        ("label_probability", linear, "needs probabilities, and the model returns others: use output='raw'"),
+        ("probability", linear, "needs class probabilities that sum to 1"),
+        ("logit", chance, "or 'label_probability' if each output"),
+        (
+            "label_probability",
+            linear,
+            "needs probabilities, and some outputs of the model are not between 0 and 1; pass output='raw'",
+        ),
     ],
 )
 def test_outputs_that_are_no_probabilities_are_not_taken_for_such(
@@ -233,7 +237,7 @@ def test_certainty_is_kept_up_to_the_smallest_probability() -> None:
         (lambda x: np.array(["1"] * len(x)), "the model must return numbers.* got ndarray"),
         (lambda x: np.array(["cat"] * len(x), dtype=object), "the model must return numbers"),
         (lambda _: {"yes": 1}, "the model must return numbers.* got dict"),
-        (lambda x: [softmax(x), softmax(x)], "probabilities of 3, 3 classes for 2 targets"),
+        (lambda x: [softmax(x), softmax(x)], "3, 3 class probabilities for 2 targets"),
         (lambda x: x.shape.missing, r"failed on a ndarray of shape \(64, 4\): AttributeError"),
     ],
 )
@@ -254,8 +258,8 @@ def test_the_error_of_a_function_is_kept() -> None:
 @pytest.mark.parametrize("estimator", [LinearSVC(), RidgeClassifier()], ids=["LinearSVC", "RidgeClassifier"])
 def test_a_classifier_without_probabilities_is_refused(estimator: BaseEstimator) -> None:
     estimator.fit(X, THREE)
-    with pytest.raises(TypeError, match=r"has no predict_proba: wrap it.*or give a function of its scores"):
-        fw.FeatureExplainer(estimator)
+    with pytest.raises(TypeError, match=r"has no predict_proba; wrap it.*or pass a function of its scores"):
+        fit(fw.FeatureExplainer(estimator))
     explainer = fit(fw.FeatureExplainer(estimator.decision_function, output="raw"), steps=2)
     assert explainer.explain(X[:2]).values.shape == (2, N, 3)
 
@@ -330,7 +334,7 @@ def test_a_function_of_images_is_asked_about_whole_images_alone() -> None:
         assert {tuple(image.ravel().tolist()) for image in asked} <= known
     assert torch.equal(x, images(40))  # nothing of the user's is written on
     surrogate = explainer.surrogate_
-    assert isinstance(surrogate, fw.Surrogate)
+    assert isinstance(surrogate, fw.explanation.Surrogate)
     assert isinstance(surrogate.network, SmallCNN)
     assert surrogate.tell_mask
     found = explainer.explain(images(3, seed=1), total="efficient")
@@ -412,7 +416,7 @@ def test_a_linear_function_is_explained_without_a_surrogate() -> None:
 def test_the_units_of_a_regression_do_not_matter() -> None:
     found = []
     for unit in (1.0, 2.0**20):  # a power of two, which rounds nothing
-        explainer = fit(fw.FeatureExplainer(lambda x, unit=unit: unit * linear(x)), steps=60)
+        explainer = fit(fw.FeatureExplainer(lambda x, unit=unit: unit * linear(x)), steps=40)
         everyone = np.stack([explainer.game(row)(torch.ones(1, N, dtype=torch.bool))[0].numpy() for row in X[:30]])
         values = explainer.explain(X[:30]).values.numpy()
         found.append((everyone / unit, values / unit))
@@ -429,7 +433,7 @@ def test_one_label_is_the_one_predicted_and_several_are_not() -> None:
     assert found.outputs.tolist() == [[0]] * 5
     assert torch.equal(found.values, one.explain(X[:5]).values)
     several = fit(fw.FeatureExplainer(RandomForestClassifier(5, random_state=0).fit(X, LABELS)), steps=2)
-    with pytest.raises(ValueError, match="outputs that are no classes are all predicted; name some"):
+    with pytest.raises(ValueError, match="outputs='predicted' needs"):
         several.explain(X[:5], outputs="predicted")
     assert several.fidelity_ is not None
     assert several.fidelity_.agreement is not None
@@ -466,7 +470,7 @@ def test_an_explainer_of_a_black_box_comes_back(
     with_model = fw.load(tmp_path, model=model)
     loaded = [with_model]
     if options.get("surrogate", "auto") is None:
-        with pytest.raises(ValueError, match=r"asks the function itself: pass model="):
+        with pytest.raises(ValueError, match=r"explains a function .* as model="):
             fw.load(tmp_path)
     else:
         loaded.append(fw.load(tmp_path))
@@ -486,9 +490,9 @@ def test_an_explainer_of_a_black_box_comes_back(
 def test_a_function_is_not_taken_for_a_module_nor_the_reverse(tmp_path: Path) -> None:
     fit(fw.FeatureExplainer(softmax), steps=1).save(tmp_path / "function")
     fit(fw.FeatureExplainer(seeded(TableModel)), steps=1).save(tmp_path / "module")
-    with pytest.raises(TypeError, match="explains was a function, the one given is a torch module"):
+    with pytest.raises(TypeError, match=r"model must be a function.* got a torch module"):
         fw.load(tmp_path / "function", model=seeded(TableModel))
-    with pytest.raises(TypeError, match="explains was a torch module, the one given is a function"):
+    with pytest.raises(TypeError, match=r"model must be a torch module.* got a function"):
         fw.load(tmp_path / "module", model=softmax)
 
 
@@ -522,9 +526,9 @@ def test_an_array_stands_for_a_frame_of_numbers() -> None:
 def test_a_table_with_categories_is_to_be_explained_as_a_frame() -> None:
     table = people()
     explainer = fit(fw.FeatureExplainer(approve), table, steps=1)
-    with pytest.raises(TypeError, match="give a DataFrame: city, member, grade hold categories"):
+    with pytest.raises(TypeError, match="inputs must be a DataFrame, since columns city, member, grade"):
         explainer.explain(np.zeros((2, 7)))
-    with pytest.raises(ValueError, match="'Paris' in column 'city', row 1, is none of the categories"):
+    with pytest.raises(ValueError, match="'Paris' in column 'city', row 1, is an unknown category"):
         explainer.explain(table[:2].assign(city=["Rome", "Paris"]))
     with pytest.raises(ValueError, match="has no column 'age'"):
         explainer.explain(table[:2].drop(columns="age"))
@@ -532,9 +536,9 @@ def test_a_table_with_categories_is_to_be_explained_as_a_frame() -> None:
 
 
 def test_filled_categories_need_rows_to_fill_in() -> None:
-    with pytest.raises(ValueError, match="no category is the mean of others: give removal as a row"):
+    with pytest.raises(ValueError, match="removal must be one or several rows of the table"):
         fit(fw.FeatureExplainer(approve, surrogate=None), people())
-    with pytest.raises(ValueError, match="is told what is hidden and fills nothing"):
+    with pytest.raises(ValueError, match="removal must be 'auto'"):
         fit(fw.FeatureExplainer(approve, removal="mean"), people())
 
 
@@ -548,7 +552,7 @@ def test_a_function_on_background_rows_is_worth_its_mean() -> None:
 
 
 def test_a_module_takes_numbers_alone() -> None:
-    with pytest.raises(TypeError, match=r"column 'city' holds \w+ entries, which a torch module cannot take"):
+    with pytest.raises(TypeError, match=r"column 'city' has dtype \w+, which a torch module cannot take"):
         fit(fw.FeatureExplainer(seeded(TableModel)), people()[["age", "city", "income", "stamp"]])
 
 
@@ -561,9 +565,9 @@ def test_gaps_of_an_array_are_asked_about_and_explained() -> None:
     assert bool(explainer.explain(x[:5]).values.isfinite().all())
     other = X[:5].copy()
     other[0, 0] = np.nan  # where there were none
-    with pytest.raises(ValueError, match="input 0 holds NaN"):
+    with pytest.raises(ValueError, match="input 0 contains NaN"):
         explainer.explain(other)
-    with pytest.raises(ValueError, match="holds NaN or infinite values"):
+    with pytest.raises(ValueError, match="contains NaN or infinite values"):
         fit(fw.FeatureExplainer(seeded(TableModel)), x)
 
 
@@ -577,8 +581,8 @@ def test_text_in_an_array_is_refused_in_words() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_what_is_no_model_is_refused() -> None:
     for thing in (3, "model", None, object()):
-        with pytest.raises(TypeError, match="model must be a torch module, a function, or an estimator"):
-            fw.FeatureExplainer(thing)
+        with pytest.raises(TypeError, match="model must be a torch module, a function, or a fitted estimator"):
+            fit(fw.FeatureExplainer(thing))
 
 
 def test_going_on_with_another_black_box_is_refused(tmp_path: Path) -> None:

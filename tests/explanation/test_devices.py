@@ -17,10 +17,8 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.coalitions import (
     draw_bernoulli,
-    draw_by_law,
     draw_distinct,
     draw_of_sizes,
-    draw_pairs,
     draw_permutations,
     make_generator,
 )
@@ -31,14 +29,11 @@ from models import ImageModel, TableModel, images, rows, seeded
 
 WEIGHTS = fw.Beta(4, 1)
 GAME = Pairwise(torch.linspace(-1, 1, 9), torch.ones(9, 9))
-LAW = torch.from_numpy(WEIGHTS.size_law(9))
 
 DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
     "permutations": lambda generator: draw_permutations(4, 9, generator),
     "bernoulli": lambda generator: draw_bernoulli([0.5], 9, generator),
     "of sizes": lambda generator: draw_of_sizes([3], 9, generator),
-    "by law": lambda generator: draw_by_law(LAW, 4, generator),
-    "pairs": lambda generator: draw_pairs(LAW, 4, generator).coalitions,
     "distinct": lambda generator: draw_distinct(3, 10, 9, generator),
 }
 
@@ -70,7 +65,7 @@ def test_draws_are_made_on_the_generators_device(name: str, device: str) -> None
 
 
 def test_exact_values_stay_on_the_games_device(device: str) -> None:
-    values, wls = fw.exact_values(GameOn(device), WEIGHTS), fw.exact_wls_values(GameOn(device), WEIGHTS)
+    values, wls = fw.exact_values(GameOn(device), WEIGHTS), fw.estimators.exact_wls_values(GameOn(device), WEIGHTS)
     for found in (values, wls):
         assert found.device.type == device
         assert_close(found.cpu(), GAME.values(WEIGHTS))
@@ -78,7 +73,7 @@ def test_exact_values_stay_on_the_games_device(device: str) -> None:
 
 @pytest.mark.parametrize("estimator", [fw.least_squares_values, fw.permutation_values, fw.multilinear_values])
 def test_estimates_stay_on_the_games_device(estimator: Callable[..., fw.Estimate], device: str) -> None:
-    estimate = estimator(GameOn(device), WEIGHTS, budget=2000, target_stderr=0.05)
+    estimate = estimator(GameOn(device), WEIGHTS, n_calls=2000, target_stderr=0.05)
     assert estimate.values.device.type == estimate.stderr.device.type == device
     assert bool(((estimate.values.cpu() - GAME.values(WEIGHTS)).abs() <= 5 * estimate.stderr.cpu() + 1e-10).all())
 
@@ -139,7 +134,7 @@ def test_baselines_run_on_the_explainers_device(name: str, device: str) -> None:
     row = BASELINES[name]
     for library in {"captum", "scikit-learn"} & set(row.needs):
         needs(library)
-    given: dict[str, Any] = {"examples": images(40, seed=2), "calls": 40}
+    given: dict[str, Any] = {"examples": images(40, seed=2), "n_calls": 40}
     options = {option: value for option, value in given.items() if option in row.options}
     method = fw.baseline(name, image_explainer(device), **options)
     found = method.explain(images(3), outputs=[0, 2], progress=False)
@@ -185,7 +180,7 @@ def test_weights_are_chosen_on_any_device(device: str) -> None:
 
 def test_a_report_is_written_on_any_device(device: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    fw.write_report(image_explainer(device), images(4), path, against=["random"], calls=40, progress=False)
+    fw.write_report(image_explainer(device), images(4), path, baselines=["random"], n_calls=40, progress=False)
     assert "ImageModel" in path.read_text(encoding="utf-8")
 
 
@@ -228,9 +223,9 @@ def test_points_are_valued_alike_on_any_device(
     utility: Utility, ties: Ties, device: str, monkeypatch: pytest.MonkeyPatch, *, held_out: bool, by_products: bool
 ) -> None:
     if by_products:
-        monkeypatch.setattr("fwshapley.valuation.knn.problem.MOST_DIRECT", 0)
+        monkeypatch.setattr("fwshapley.valuation.knn.problem.MAX_DIRECT", 0)
     x, y = rows(120, 4), torch.arange(120) % 3
-    given = (x, y) if held_out else (x, y, rows(70, 4, seed=1), torch.arange(70) % 3)
+    given = (x, y) if held_out else (x, y, (rows(70, 4, seed=1), torch.arange(70) % 3))
     several = [fw.Shapley(), WEIGHTS, fw.Banzhaf(0.2), fw.LeaveOneOut()]
     here = fw.value_neighbors(*given, k=4, weights=several, utility=utility, ties=ties, device="cpu", progress=False)
     there = fw.value_neighbors(*given, k=4, weights=several, utility=utility, ties=ties, device=device, progress=False)
@@ -262,7 +257,9 @@ def test_a_network_learns_values_on_any_device(
     method: Literal["regression", "multilinear", "published"], device: str
 ) -> None:
     x, y = rows(60, 4), torch.arange(60) % 3
-    valuator = fw.AmortizedValuator(method=method, budget=fw.Budget(steps=3), batch=20, device=device, progress=False)
+    valuator = fw.AmortizedValuator(
+        method=method, budget=fw.Budget(steps=3), batch_size=20, device=device, progress=False
+    )
     valuator.fit(x, y, reference=(rows(30, 4, seed=1), torch.arange(30) % 3))
     assert valuator.values_.device.type == "cpu"
     there = valuator.value(x.to(device), y.to(device))

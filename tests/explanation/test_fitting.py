@@ -8,12 +8,13 @@ import torch
 from torch import nn
 
 import fwshapley as fw
-from fwshapley.explanation.fitting import Plan, make_network, needs_training, place
+from fwshapley.explanation.fitting import make_network, part_of_options
+from fwshapley.explanation.surrogate import is_trained_by_fit, move
 from fwshapley.players import columns
 from models import ImageModel, TableModel, images, rows, seeded
 
 GRID = fw.grid(8, 8, patch=4)
-PLAN = Plan(fw.Budget(seconds=10, steps=50), fw.Recipe(8), 2, None, Path("folder"), resume=False, progress=False)
+OPTIONS = fw.training.TrainingOptions(fw.Budget(seconds=10, steps=50), 8, checkpoint=Path("folder"), started=100.0)
 
 
 class Recorder(nn.Module):
@@ -36,26 +37,32 @@ class Recorder(nn.Module):
         ("cpu", GRID, [torch.device("cpu")]),
     ],
 )
-def test_on_a_gpu_image_networks_keep_channels_last(device: str, players: fw.Players, moves: list[object]) -> None:
+def test_on_a_gpu_image_networks_keep_channels_last(
+    device: str, players: fw.players.Players, moves: list[object]
+) -> None:
     module = Recorder()
-    place(module, torch.device(device), players)
+    move(module, torch.device(device), players)
     assert module.moves == moves
 
 
 def test_what_is_ready_needs_no_training() -> None:
-    ready = fw.Surrogate(seeded(TableModel), columns(4), torch.zeros(1, 4))
-    assert [needs_training(each) for each in (None, "auto", seeded(TableModel), ready)] == [False, True, True, False]
-    assert not needs_training(fw.TableSurrogate(rows(5, 4), columns(4), 2))
+    ready = fw.explanation.Surrogate(seeded(TableModel), columns(4), torch.zeros(1, 4))
+    assert [is_trained_by_fit(surrogate) for surrogate in (None, "auto", seeded(TableModel), ready)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert not is_trained_by_fit(fw.explanation.TableSurrogate(rows(5, 4), columns(4), 2))
 
 
-def test_a_plan_has_a_checkpoint_for_each_part_and_can_be_shared() -> None:
-    assert PLAN.checkpoint("surrogate") == Path("folder/surrogate.safetensors")
-    assert PLAN.with_last_share(0.5).budget == fw.Budget(seconds=5, steps=25)
-    assert PLAN.with_last_share(0.5).recipe == PLAN.recipe
-
-
-def test_the_seconds_of_the_last_part_begin_after_those_of_the_others() -> None:
-    assert PLAN.with_last_share(0.7).began == pytest.approx(PLAN.began + 0.3 * 10)
+def test_parts_of_a_fit_share_the_budget_and_have_checkpoints_of_their_own() -> None:
+    first, last = part_of_options(OPTIONS, "surrogate", 0, 0.3), part_of_options(OPTIONS, "explainer", 0.3, 1)
+    assert (first.budget, last.budget) == (fw.Budget(seconds=3, steps=15), fw.Budget(seconds=7, steps=35))
+    assert first.checkpoint == Path("folder/surrogate.safetensors")
+    assert first.started == 100
+    assert last.started == pytest.approx(103)
+    assert last.batch_size == OPTIONS.batch_size
 
 
 def test_checkpoints_that_cannot_be_written_are_noticed_before_anything_is_asked(tmp_path: Path) -> None:
@@ -70,7 +77,7 @@ def test_checkpoints_that_cannot_be_written_are_noticed_before_anything_is_asked
 def test_a_network_follows_from_its_seed_and_leaves_the_global_randomness_alone(
     kind: Literal["auto", "unet", "slim"],
 ) -> None:
-    surrogate = fw.Surrogate(seeded(ImageModel), GRID, torch.zeros(1, 1, 1, 1)).eval()
+    surrogate = fw.explanation.Surrogate(seeded(ImageModel), GRID, torch.zeros(1, 1, 1, 1)).eval()
     before = torch.get_rng_state()
     one, same, other = (make_network(kind, surrogate, GRID, images(2), 6, seed=seed).state_dict() for seed in (0, 0, 1))
     assert torch.equal(torch.get_rng_state(), before)

@@ -135,19 +135,19 @@ def test_text_is_shown_as_it_is() -> None:
 
 
 def test_what_does_not_add_up_is_no_explanation(classifier: fw.FeatureExplainer) -> None:
-    with pytest.raises(ValueError, match="which raw values do not: explain with total='efficient'"):
+    with pytest.raises(ValueError, match="total must be 'efficient'"):
         classifier(TABLE[:2], total="raw")
-    with pytest.raises(ValueError, match="which raw values do not"):
+    with pytest.raises(ValueError, match="total must be 'efficient'"):
         to_shap(classifier.explain(TABLE[:2]))
     several = classifier.explain(TABLE[:2], weights=[fw.Shapley()], total="efficient")
-    with pytest.raises(ValueError, match="an Explanation is of one weighting"):
+    with pytest.raises(ValueError, match="weights must be one semivalue for shap"):
         to_shap(several)
     assert np.array_equal(to_shap(classifier.explain(TABLE[:2], total="efficient")).data, X[:2].numpy())
 
 
 def test_without_shap_it_is_named(classifier: fw.FeatureExplainer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shap", None)
-    with pytest.raises(ModuleNotFoundError, match="an Explanation needs shap: pip install shap"):
+    with pytest.raises(ModuleNotFoundError, match=r"shap.Explanation needs shap: pip install shap"):
         classifier(TABLE[:2])
 
 
@@ -188,7 +188,7 @@ def test_every_column_of_a_group_has_its_value() -> None:
 @pytest.mark.parametrize(
     "players", [GRID, fw.segments([[column // 3 for column in range(8)]] * 8)], ids=["grid", "bands"]
 )
-def test_every_pixel_has_the_value_of_its_player(players: fw.Players) -> None:
+def test_every_pixel_has_the_value_of_its_player(players: fw.players.Players) -> None:
     explainer = fit(
         fw.FeatureExplainer(seeded(ImageModel, CLASSES, 2), players, surrogate=None), images(30, channels=2)
     )
@@ -203,7 +203,7 @@ def test_every_pixel_has_the_value_of_its_player(players: fw.Players) -> None:
 def test_a_target_is_needed_where_there_are_several_outputs(
     classifier: fw.FeatureExplainer, regressor: fw.FeatureExplainer
 ) -> None:
-    with pytest.raises(ValueError, match="the model has 3 outputs: say which by target="):
+    with pytest.raises(ValueError, match="target must be the number of one of 3 outputs"):
         classifier.attribute(X[:2])
     with pytest.raises(ValueError, match="target must be between 0 and 2, got 3"):
         classifier.attribute(X[:2], 3)
@@ -268,7 +268,7 @@ def test_a_clone_is_not_fitted_and_asks_the_same_model() -> None:
     assert twin.model is model
     assert "not fitted" in repr(twin)
     assert twin.players is None
-    with pytest.raises(RuntimeError, match="not fitted yet"):
+    with pytest.raises(RuntimeError, match="not fitted"):
         twin.explain(TABLE[:2])
     again = fit(twin, TABLE, steps=1).explain(TABLE[:2]).values
     assert torch.equal(again, explainer.explain(TABLE[:2]).values)
@@ -280,14 +280,13 @@ def test_parameters_are_set_and_the_fit_forgotten() -> None:
     assert explainer.set_params(seed=5, output="raw") is explainer
     assert (explainer.seed, explainer.output, explainer.surrogate) == (5, "raw", None)
     assert explainer.get_params()["seed"] == 5
-    with pytest.raises(RuntimeError, match="not fitted yet"):
+    with pytest.raises(RuntimeError, match="not fitted"):
         explainer.explain(X[:2])
-    with pytest.raises(ValueError, match="there is no color, size to set; there are model, players, surrogate"):
+    with pytest.raises(ValueError, match=r"Invalid parameter '(color|size)'.*'model', 'network'"):
         explainer.set_params(size=3, color="red", seed=6)
     with pytest.raises(ValueError, match="seed must be at least 0"):
-        explainer.set_params(seed=-1)
-    assert explainer.seed == explainer.get_params()["seed"] == 5  # as before what went wrong
-    assert fit(explainer, steps=1).explain(X[:2]).values.shape == (2, N, CLASSES)
+        fit(explainer.set_params(seed=-1))
+    assert fit(explainer.set_params(seed=5), steps=1).explain(X[:2]).values.shape == (2, N, CLASSES)
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["with its model", "without"])

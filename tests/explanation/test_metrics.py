@@ -100,7 +100,7 @@ def test_equal_values_are_shown_in_order() -> None:
 def test_skill_is_the_place_between_random_and_best() -> None:
     assert skill(0.7, random=0.5, best=0.9) == pytest.approx(0.5)
     assert skill(0.3, random=0.4, best=0.2) == pytest.approx(0.5)  # exclusion: the lower the better
-    with pytest.raises(ValueError, match="nothing to tell skill by"):
+    with pytest.raises(ValueError, match="random and best must differ"):
         skill(0.5, random=0.5, best=0.5)
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import fwshapley as fw
 from fwshapley.explanation.persistence import FILE
 from fwshapley.networks.mlp import TableNetwork
+from fwshapley.objectives import Kernel
 from fwshapley.players import columns
 from models import ImageModel, TableModel, images, rows, seeded
 
@@ -76,7 +77,8 @@ def test_an_explainer_of_images_comes_back_given_a_model_of_the_architecture(
 @pytest.mark.parametrize(
     "options",
     [
-        {"objective": "kernel", "weights": fw.Beta(4, 1), "kernel": "paper", "constraint": "penalty"},
+        {"objective": Kernel(fw.Beta(4, 1), "paper", "penalty")},
+        {"objective": "kernel", "weights": fw.Beta(4, 1)},
         {"objective": "kernel", "weights": fw.Cardinality([1.0, 2.0, 3.0, 4.0])},
         {"output": "raw"},
         {"players": fw.groups({"pair": [0, 2]}, count=N)},
@@ -91,7 +93,7 @@ def test_explainers_of_every_kind_come_back(tmp_path: Path, options: dict[str, A
 
 def test_a_surrogate_that_tells_the_mask_comes_back(tmp_path: Path) -> None:
     players = columns(N)
-    surrogate = fw.Surrogate(nn.Linear(2 * N, CLASSES), players, torch.zeros(1, N), tell_mask=True)
+    surrogate = fw.explanation.Surrogate(nn.Linear(2 * N, CLASSES), players, torch.zeros(1, N), tell_mask=True)
     original = fit(X, seeded(TableModel), surrogate=surrogate)
     original.save(tmp_path)
     loaded = fw.FeatureExplainer.load(tmp_path, surrogate=nn.Linear(2 * N, CLASSES))
@@ -105,9 +107,9 @@ def test_a_network_of_your_own_comes_back_given_the_function_that_makes_it(tmp_p
     assert_same(loaded, original, X_TEST)
     loaded.save(tmp_path / "again")
     assert_same(fw.FeatureExplainer.load(tmp_path / "again", network=own_network), original, X_TEST)
-    with pytest.raises(ValueError, match="network of your own: pass network="):
+    with pytest.raises(ValueError, match=r"network=..."):
         fw.FeatureExplainer.load(tmp_path)
-    with pytest.raises(ValueError, match="does not fit the TableNetwork given"):
+    with pytest.raises(ValueError, match="network must have the architecture"):
         fw.FeatureExplainer.load(tmp_path, network=lambda channels: TableNetwork(X, N, channels, width=8, depth=1))
 
 
@@ -115,6 +117,21 @@ def test_a_student_comes_back(tmp_path: Path, table: fw.FeatureExplainer) -> Non
     student = table.distill(X, network=own_network, budget=fw.Budget(steps=2), progress=False)
     student.save(tmp_path)
     assert_same(fw.FeatureExplainer.load(tmp_path, network=own_network), student, X_TEST)
+
+
+def test_metadata_are_in_the_same_file_and_a_fit_resets_them(tmp_path: Path, table: fw.FeatureExplainer) -> None:
+    table.metadata = {"scale": [1, 2]}
+    table.save(tmp_path)
+    table.metadata = None
+    loaded = fw.FeatureExplainer.load(tmp_path, model=seeded(TableModel))
+    assert loaded.metadata == {"scale": [1, 2]}
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    content = bytearray((tmp_path / FILE).read_bytes())
+    content[content.index(b"scale")] ^= 1
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        fw.FeatureExplainer.load(tmp_path)
+    assert refit(loaded).metadata is None
 
 
 def test_what_was_loaded_can_be_saved_again(tmp_path: Path, table: fw.FeatureExplainer) -> None:
@@ -153,7 +170,7 @@ def test_what_was_loaded_without_its_model_cannot_be_fitted_again(tmp_path: Path
 
 def test_a_missing_explainer_is_named(tmp_path: Path) -> None:
     for load in (fw.load, fw.FeatureExplainer.load):
-        with pytest.raises(FileNotFoundError, match=r"explainer\.safetensors is missing"):
+        with pytest.raises(FileNotFoundError, match=r"is missing"):
             load(tmp_path / "nowhere")
 
 
@@ -205,16 +222,16 @@ def test_a_file_that_is_no_whole_explainer_is_refused(
 
 def test_an_explainer_is_no_attribution(tmp_path: Path, table: fw.FeatureExplainer) -> None:
     table.save(tmp_path)
-    with pytest.raises(ValueError, match="holds the explainer, not the attribution"):
+    with pytest.raises(ValueError, match="saved explainer"):
         fw.Attribution.load(tmp_path / FILE)
 
 
 def test_images_need_a_model_of_the_right_architecture(tmp_path: Path, image: fw.FeatureExplainer) -> None:
     image.save(tmp_path)
-    with pytest.raises(ValueError, match="holds the tensors of a ImageModel, not its code: pass model="):
+    with pytest.raises(ValueError, match=r"tensors of a ImageModel .*model="):
         fw.FeatureExplainer.load(tmp_path)
     for other in (seeded(ImageModel, 5), seeded(TableModel)):
-        with pytest.raises(ValueError, match=r"does not fit the (ImageModel|TableModel) given"):
+        with pytest.raises(ValueError, match=r"model must have the architecture"):
             fw.FeatureExplainer.load(tmp_path, model=other)
 
 
@@ -231,7 +248,7 @@ def refit(explainer: fw.FeatureExplainer, x: Tensor | pd.DataFrame = X, steps: i
     return explainer.fit(x, budget=fw.Budget(steps=steps), batch_size=16, n_coalitions=4, progress=False)
 
 
-@pytest.mark.filterwarnings("ignore::fwshapley.explanation.explainer.FidelityWarning")
+@pytest.mark.filterwarnings("ignore::fwshapley.explanation.fidelity.FidelityWarning")
 def test_a_loaded_explainer_that_is_fitted_again_explains_the_model_given(tmp_path: Path) -> None:
     def old(x: NDArray[Any]) -> NDArray[Any]:
         return 100 + 0 * x.sum(1)
@@ -259,10 +276,10 @@ def test_a_loaded_explainer_of_images_teaches_its_surrogate_anew(tmp_path: Path,
 
 
 def test_a_surrogate_that_was_given_ready_is_used_again(tmp_path: Path) -> None:
-    ready = fw.Surrogate(seeded(TableModel, seed=3), columns(N), torch.zeros(1, N))
+    ready = fw.explanation.Surrogate(seeded(TableModel, seed=3), columns(N), torch.zeros(1, N))
     fit(X, seeded(TableModel), surrogate=ready).save(tmp_path)
     loaded = refit(fw.load(tmp_path, model=seeded(TableModel, seed=4)))
-    assert isinstance(loaded.surrogate, fw.Surrogate)
+    assert isinstance(loaded.surrogate, fw.explanation.Surrogate)
     assert set(loaded.histories_) == {"explainer"}
     shown = torch.ones(5, N, dtype=torch.bool)
     assert torch.equal(loaded.surrogate_(X_TEST, shown), ready.eval()(X_TEST, shown))
@@ -302,8 +319,8 @@ def test_what_hides_features_comes_back_for_another_fit(tmp_path: Path, removal:
     original = fit(table, seeded(TableModel), surrogate=None, removal=given)
     original.save(tmp_path)
     again = refit(fw.load(tmp_path, model=seeded(TableModel)), table)
-    assert isinstance(again.surrogate_, fw.Surrogate)
-    assert isinstance(original.surrogate_, fw.Surrogate)
+    assert isinstance(again.surrogate_, fw.explanation.Surrogate)
+    assert isinstance(original.surrogate_, fw.explanation.Surrogate)
     assert torch.equal(again.surrogate_.fill, original.surrogate_.fill)
 
 
@@ -320,7 +337,7 @@ def test_without_its_model_a_loaded_explainer_does_not_know_what_is_predicted(
     tmp_path: Path, table: fw.FeatureExplainer
 ) -> None:
     table.save(tmp_path)
-    with pytest.raises(RuntimeError, match="only the model knows what it predicts"):
+    with pytest.raises(RuntimeError, match="loaded without its model"):
         fw.load(tmp_path).explain(X_TEST, outputs="predicted")
     known = fw.load(tmp_path, model=TableModel())  # untrained: its tensors come from the file
     expected = table.explain(X_TEST, outputs="predicted")
@@ -330,7 +347,7 @@ def test_without_its_model_a_loaded_explainer_does_not_know_what_is_predicted(
 def test_a_model_that_was_not_saved_is_not_made_up(tmp_path: Path, table: fw.FeatureExplainer) -> None:
     table.save(tmp_path / "one")
     fw.load(tmp_path / "one").save(tmp_path / "two")
-    with pytest.raises(RuntimeError, match="only the model knows what it predicts"):
+    with pytest.raises(RuntimeError, match="loaded without its model"):
         fw.load(tmp_path / "two", model=TableModel()).explain(X_TEST, outputs="predicted")
 
 
@@ -338,6 +355,6 @@ def test_a_surrogate_network_of_your_own_is_asked_for(tmp_path: Path) -> None:
     own = nn.Sequential(nn.Linear(N, 5), nn.Tanh(), nn.Linear(5, CLASSES))
     original = fit(X, seeded(TableModel), surrogate=own)
     original.save(tmp_path)
-    with pytest.raises(ValueError, match="does not fit the Surrogate given"):
+    with pytest.raises(ValueError, match="model or surrogate must have the architecture"):
         fw.load(tmp_path, model=TableModel())
     assert_same(fw.load(tmp_path, model=TableModel(), surrogate=own), original, X_TEST)

@@ -11,9 +11,9 @@ from torch import Tensor
 
 import fwshapley as fw
 from brute_force import all_coalitions
-from fwshapley.explanation.refinement import estimator, refine
+from fwshapley.explanation.refinement import correction, refine
 from fwshapley.explanation.refinement.control_variate import FirstOrderGame, Slopes, network_slopes
-from fwshapley.explanation.refinement.estimator import (
+from fwshapley.explanation.refinement.correction import (
     ENUMERATION_GAIN,
     FOLDS,
     MIN_CALLS,
@@ -232,7 +232,7 @@ def test_a_regression_finds_lines_and_predicts_what_it_has_not_seen() -> None:
 def test_values_are_unbiased_and_standard_errors_honest_however_wrong_the_network(
     output: Output, gain: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(estimator, "ENUMERATION_GAIN", gain)  # none, so that coalitions are drawn
+    monkeypatch.setattr(correction, "ENUMERATION_GAIN", gain)  # none, so that coalitions are drawn
     laws, game = torch.from_numpy(join_laws(WEIGHTS, PLAYERS)), game_with(WRONG, output)
     truth = exact(lambda some: game.link(game.raw(some)), WEIGHTS)
     sizes, seeds = best_sizes(laws, torch.ones(PLAYERS - 1).double()), 100
@@ -260,7 +260,7 @@ def test_standard_errors_cover_from_the_fewest_calls_on(output: Output) -> None:
 
 
 def test_a_right_network_makes_values_more_precise_than_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "ENUMERATION_GAIN", 0)
+    monkeypatch.setattr(correction, "ENUMERATION_GAIN", 0)
     places = torch.linspace(0, 1, 65).clamp(1e-4, 1 - 1e-4).tolist()
     truth = exact(lambda some: raw_outputs(some).softmax(1), [fw.Banzhaf(t) for t in places])
     laws = torch.from_numpy(join_laws([fw.Shapley()], PLAYERS))
@@ -338,14 +338,14 @@ def test_outputs_are_chosen_as_explain_chooses_them(explainer: fw.FeatureExplain
 
 def test_slopes_are_what_the_network_says_of_banzhaf_values(explainer: fw.FeatureExplainer) -> None:
     x = rows(1, 10)
-    slopes = network_slopes(explainer.fitted_, x)  # noqa: SLF001 - as refine does
+    slopes = network_slopes(explainer.fitted_, x)
     sizes = slopes.psi[:: slopes.stride]
     assert len(sizes) == 11
     assert torch.allclose(sizes[3].float(), explainer.explain(x, weights=fw.Banzhaf(0.3)).values[0], atol=1e-5)
 
 
 def test_slopes_of_one_weighting_are_its_values(of_one_weighting: fw.FeatureExplainer) -> None:
-    fitted, x = of_one_weighting.fitted_, rows(1, 7)  # noqa: SLF001 - as refine does
+    fitted, x = of_one_weighting.fitted_, rows(1, 7)
     slopes = network_slopes(fitted, x)
     centered = slopes.psi - slopes.psi.mean(1, keepdim=True)
     values = of_one_weighting.explain(x).values[0].double()
@@ -387,7 +387,7 @@ def test_weights_are_checked_as_explain_checks_them(
 
 
 def test_more_calls_than_a_regression_knows(explainer: fw.FeatureExplainer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "MAX_FITTED", 60)
+    monkeypatch.setattr(correction, "MAX_FITTED", 60)
     x = rows(1, 10, seed=1)
     found = refine(explainer, x, n_calls=400, progress=False)
     check_agreement(found, fw.exact_values(explainer.game(x[0]), fw.Shapley(), progress=False))

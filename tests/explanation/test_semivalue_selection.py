@@ -33,15 +33,15 @@ def surrogate_of(explainer: fw.FeatureExplainer) -> Any:  # noqa: ANN401 - an ev
 def test_the_data_set_gets_the_weighting_of_the_largest_area(explainer: fw.FeatureExplainer) -> None:
     chosen = choose_weights(explainer, X, steps=6)
     expected = []
-    for weights in (fw.Shapley(), *fw.FEASIBLE_SET):
+    for weights in (fw.Shapley(), *fw.semivalues.FEASIBLE_SET):
         found = explainer.explain(X, weights=weights, outputs="predicted")
         curve = inclusion_curve(surrogate_of(explainer), X, found.values[..., 0], found.outputs[:, 0], steps=6)
         expected.append(area(curve))
     assert chosen.areas == pytest.approx(expected)
     assert chosen.weights == chosen.candidates[expected.index(max(expected))]
     assert chosen.gain == pytest.approx(max(expected) - expected[0])
-    assert chosen.candidates == (fw.Shapley(), *fw.FEASIBLE_SET)
-    assert chosen.calls == 40 * 9 * 7
+    assert chosen.candidates == (fw.Shapley(), *fw.semivalues.FEASIBLE_SET)
+    assert chosen.n_calls == 40 * 9 * 7
     assert chosen.reported is None
     assert choose_weights(explainer, X, steps=6) == chosen  # deterministic
 
@@ -55,7 +55,7 @@ def test_the_cost_is_what_is_stated(explainer: fw.FeatureExplainer) -> None:
         return found
 
     chosen = choose_weights(explainer, X, candidates=[fw.Banzhaf(), fw.Shapley()], steps=4, evaluator=watched)
-    assert chosen.calls == sum(asked) == 40 * 2 * 5
+    assert chosen.n_calls == sum(asked) == 40 * 2 * 5
 
 
 def test_each_input_gets_its_best_by_mean_probability(explainer: fw.FeatureExplainer) -> None:
@@ -133,10 +133,10 @@ def test_ties_go_to_the_first(explainer: fw.FeatureExplainer) -> None:
 
 def test_what_cannot_be_chosen_is_an_error(explainer: fw.FeatureExplainer) -> None:
     kernel = fit(fw.FeatureExplainer(seeded(TableModel, 6), surrogate=None, objective="kernel", weights=fw.Shapley()))
-    with pytest.raises(ValueError, match="knows Shapley alone"):
+    with pytest.raises(ValueError, match=r"objective='multilinear'.*Shapley"):
         choose_weights(kernel, X)
     raw = fit(fw.FeatureExplainer(seeded(TableModel, 6), surrogate=None, output="raw"))
-    with pytest.raises(ValueError, match="output='raw' has no classes"):
+    with pytest.raises(ValueError, match="output='raw'"):
         choose_weights(raw, X)
     with pytest.raises(ValueError, match="empty list"):
         choose_weights(explainer, X, candidates=[])

@@ -11,24 +11,24 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.explanation.surrogate import (
-    PREDICTIONS,
-    Predictions,
-    check_removal,
-    divergence,
-    make_fill,
-    predict,
-    take,
-)
-from fwshapley.games.masked_model import Kind, Output
+from fwshapley.explanation.fidelity import divergence
+from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict
+from fwshapley.explanation.removal import check_removal, encode_removal, make_fill
+from fwshapley.explanation.surrogate import take_batch
+from fwshapley.games.masked_model import Kind, MaskedModel, Output
 from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.players import columns
-from fwshapley.training.budget import Batch, History, Shard
+from fwshapley.training.batches import Batch, Shard
+from fwshapley.training.budget import History, TrainingOptions
 from models import ImageModel, TableModel, images, rows, seeded
 
 N, CLASSES = 4, 3
 X, X_VALID = rows(512, N), rows(256, N, seed=1)
 EVERYONE = torch.ones(256, N, dtype=torch.bool)
+
+
+def game_of(surrogate: nn.Module, output: Output) -> MaskedModel:
+    return MaskedModel(surrogate, output, N, torch.device("cpu"))
 
 
 def trained(
@@ -37,31 +37,22 @@ def trained(
     *,
     output: Output = "probability",
     steps: int = 60,
-    **options: Any,  # noqa: ANN401 - options of train_surrogate
+    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None,
+    **options: Any,  # noqa: ANN401 - options of training
 ) -> tuple[nn.Module, History]:
     if surrogate is None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            surrogate = fw.TableSurrogate(X, columns(N), predict(model, X[:1], output).shape[1])
-    history = fw.train_surrogate(
-        surrogate,
-        model,
-        X,
-        X_VALID,
-        n_players=N,
-        output=output,
-        budget=fw.Budget(steps=steps),
-        seed=0,
-        progress=False,
-        **options,
-    )
+            surrogate = fw.explanation.TableSurrogate(X, columns(N), predict(model, X[:1], output).shape[1])
+    arguments: dict[str, Any] = {"budget": fw.Budget(steps=steps), "batch_size": 256, "progress": False}
+    chosen = TrainingOptions(**arguments | options)
+    history = fw.explanation.train_surrogate(game_of(surrogate, output), model, X, X_VALID, chosen, augment=augment)
     return surrogate, history
 
 
 def fill_of_table(removal: Any) -> Tensor:  # noqa: ANN401 - whatever the explainer takes
-    rule = check_removal(removal)
-    assert not isinstance(rule, pd.DataFrame)
-    return make_fill(rule, X)
+    check_removal(removal)
+    return make_fill(encode_removal(removal, None, torch.float32), X)
 
 
 def test_hidden_positions_are_filled_and_shown_ones_are_not() -> None:
@@ -69,7 +60,7 @@ def test_hidden_positions_are_filled_and_shown_ones_are_not() -> None:
     network = nn.Linear(N, CLASSES)
     network.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     coalitions = torch.tensor([[True, False, False, True]])
-    fw.Surrogate(network, columns(N), torch.full((1, N), 9.0))(X[:1], coalitions)
+    fw.explanation.Surrogate(network, columns(N), torch.full((1, N), 9.0))(X[:1], coalitions)
     assert seen[0].tolist() == [[X[0, 0].item(), 9, 9, X[0, 3].item()]]
 
 
@@ -78,7 +69,7 @@ def test_a_surrogate_can_tell_the_network_the_mask() -> None:
     seen: list[Tensor] = []
     network = seeded(ImageModel, CLASSES, 2).eval()
     network.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    surrogate = fw.Surrogate(network, players, torch.zeros(1, 1, 1, 1), tell_mask=True)
+    surrogate = fw.explanation.Surrogate(network, players, torch.zeros(1, 1, 1, 1), tell_mask=True)
     coalitions = torch.tensor([[True, False, False, True]] * 2)
     assert surrogate(images(2), coalitions).shape == (2, CLASSES)
     assert seen[0].shape == (2, 2, 8, 8)
@@ -89,7 +80,7 @@ def test_a_surrogate_can_tell_the_network_the_mask() -> None:
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_with_background_data_the_prediction_is_the_mean_over_it(kind: Kind) -> None:
     model, background = seeded(TableModel).eval(), rows(3, N, seed=2)
-    surrogate = fw.Surrogate(model, columns(N), make_fill(background, X), kind=kind)
+    surrogate = fw.explanation.Surrogate(model, columns(N), make_fill(background, X), kind=kind)
     coalitions = torch.tensor([[True, False, True, False]] * 5)
     filled = [PREDICTIONS[kind](model(torch.where(coalitions, X[:5], row))) for row in background]
     assert_close(PREDICTIONS[kind](surrogate(X[:5], coalitions)), torch.stack(filled).mean(0))
@@ -100,7 +91,7 @@ def test_a_model_of_one_output_without_an_axis_gets_one() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return x.sum(1)
 
-    surrogate = fw.Surrogate(Sum(), columns(N), torch.zeros(1, N), kind="values")
+    surrogate = fw.explanation.Surrogate(Sum(), columns(N), torch.zeros(1, N), kind="values")
     assert_close(surrogate(X[:5], EVERYONE[:5]), X[:5].sum(1, keepdim=True))
     assert predict(Sum(), X[:5], "raw").shape == (5, 1)  # also without parameters that say where it is
 
@@ -131,7 +122,7 @@ def test_where_zero_is_plausible_hidden_pixels_become_what_no_pixel_is() -> None
 
 @pytest.mark.parametrize("removal", [torch.zeros(N + 1), torch.zeros(2, N + 1), torch.zeros(()), torch.zeros(0, N)])
 def test_a_removal_of_another_shape_is_refused(removal: Tensor) -> None:
-    with pytest.raises(ValueError, match=r"removal must be a baseline \(4,\) or background data"):
+    with pytest.raises(ValueError, match=r"removal must be a baseline of shape \(4,\)"):
         fill_of_table(removal)
 
 
@@ -142,7 +133,7 @@ def test_predictions_say_which_inputs_are_decided_otherwise() -> None:
         found = Predictions(said, other, kind)
         assert found.differ is not None
         assert found.differ.tolist() == differ
-        assert str(found).endswith(f"on {sum(differ)} of 2 inputs")
+        assert str(found).endswith(f"for {sum(differ)} of 2 inputs")
     assert Predictions(said, other, "values").differ is None
     assert Predictions(None, other, "classes").differ is None
 
@@ -165,7 +156,7 @@ def test_an_unknown_removal_is_refused() -> None:
 
 
 def test_a_fresh_surrogate_of_a_table_sees_only_what_is_shown() -> None:
-    surrogate = fw.TableSurrogate(X, columns(N), CLASSES)
+    surrogate = fw.explanation.TableSurrogate(X, columns(N), CLASSES)
     coalitions = torch.tensor([[True, False, True, True]])
     changed = X[:1].clone()
     changed[0, 1] = 100
@@ -193,7 +184,7 @@ def test_with_independent_features_a_linear_models_surrogate_is_linear_too() -> 
     spread = float(X_VALID.matmul(weights.T).std())
     assert float((nobody - bias).abs().max()) < 0.15 * spread  # the mean prediction
     assert float((seen - (X_VALID * some) @ weights.T - bias).square().mean().sqrt()) < 0.2 * spread
-    fidelity = fw.measure_fidelity(surrogate, model, X_VALID, n_players=N, output="raw", seed=0)
+    fidelity = fw.explanation.measure_fidelity(game_of(surrogate, "raw"), model, X_VALID)
     hidden = weights.square().sum().item()  # the variance of what is hidden when everything is
     assert fidelity.agreement is None
     assert fidelity.prior_distance < 0.3
@@ -216,15 +207,15 @@ def test_the_fidelity_of_a_perfect_surrogate_is_known() -> None:
         def forward(self, x: Tensor, coalitions: Tensor) -> Tensor:
             return torch.where(coalitions.any(1, keepdim=True), self.model(x), self.mean)
 
-    fidelity = fw.measure_fidelity(Knows(), model, X_VALID, n_players=N, output="probability", seed=0)
+    fidelity = fw.explanation.measure_fidelity(game_of(Knows(), "probability"), model, X_VALID)
     assert fidelity.agreement == 1
     assert fidelity.prior_distance == pytest.approx(0, abs=1e-6)
     assert len(fidelity.divergence) == 10
     assert fidelity.divergence[-1] == pytest.approx(0, abs=1e-6)
     assert fidelity.divergence[0] > 0
     told = str(fidelity)
-    assert "decides as the model does on 100.0% of inputs" in told
-    assert f"its divergence from the model is {fidelity.divergence[0]:.2g} where less than a tenth" in told
+    assert "the model's class for 100.0% of complete inputs" in told
+    assert f"its divergence from the model is {fidelity.divergence[0]:.2g} with less than a tenth" in told
 
 
 def test_the_divergence_is_that_of_kullback_and_leibler_or_squared_error() -> None:
@@ -241,8 +232,8 @@ def test_training_a_surrogate_with_dropout_can_be_repeated() -> None:
     model = seeded(TableModel).eval()
     results = []
     for _ in range(2):
-        surrogate = fw.Surrogate(seeded(TableModel), columns(N), torch.zeros(1, N))
-        results.append(trained(model, surrogate, steps=10, recipe=fw.Recipe(batch_size=32)))
+        surrogate = fw.explanation.Surrogate(seeded(TableModel), columns(N), torch.zeros(1, N))
+        results.append(trained(model, surrogate, steps=10, batch_size=32))
     (one, history), (other, again) = results
     assert history.loss == again.loss
     assert all(torch.equal(left, right) for left, right in zip(one.parameters(), other.parameters(), strict=True))
@@ -256,15 +247,15 @@ def test_augmented_inputs_are_predicted_anew() -> None:
     def flip(x: Tensor, generator: torch.Generator) -> Tensor:
         return x * torch.where(torch.rand(len(x), 1, generator=generator) < 0.5, -1, 1)
 
-    trained(model, fw.TableSurrogate(X, columns(N), CLASSES), steps=3, augment=flip)
-    assert calls == [256, 256, 256, 256]  # the validation inputs, and three batches
+    trained(model, fw.explanation.TableSurrogate(X, columns(N), CLASSES), steps=3, augment=flip)
+    assert calls == [1, 256, 256, 256, 256]  # a check, the validation inputs, and three batches
 
 
 def test_a_batch_is_taken_in_its_order_and_augmented() -> None:
     batch = Batch(torch.tensor([3, 1]), Shard(), torch.Generator().manual_seed(0), spent=0.0)
-    assert torch.equal(take(X, batch, None), X[[3, 1]])
+    assert torch.equal(take_batch(X, batch, None), X[[3, 1]])
     augment: Callable[[Tensor, torch.Generator], Tensor] = lambda x, _: -x  # noqa: E731
-    assert torch.equal(take(X, batch, augment), -X[[3, 1]])
+    assert torch.equal(take_batch(X, batch, augment), -X[[3, 1]])
 
 
 def test_asking_a_model_in_training_mode_does_not_change_it() -> None:
@@ -293,9 +284,9 @@ def mixed_rows() -> Tensor:
 
 
 @pytest.mark.parametrize("players", [columns(3), fw.groups({"pair": [1, 2]}, count=3)], ids=["columns", "pair"])
-def test_hiding_a_player_hides_its_categories_and_gaps(players: fw.Players) -> None:
+def test_hiding_a_player_hides_its_categories_and_gaps(players: fw.players.Players) -> None:
     x = mixed_rows()
-    surrogate = fw.TableSurrogate(x, players, CLASSES, kinds=KINDS)
+    surrogate = fw.explanation.TableSurrogate(x, players, CLASSES, column_kinds=KINDS)
     hidden = torch.tensor([[True, *[False] * (players.n_players - 1)]] * 60)
     changed = x.clone()
     changed[:, 1] = (x[:, 1] + 1) % 3
@@ -315,9 +306,9 @@ def test_a_surrogate_starts_in_the_units_of_its_targets() -> None:
     targets = 1e6 * (X[:, :2] + 5)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        plain = fw.TableSurrogate(X, columns(N), 2)
+        plain = fw.explanation.TableSurrogate(X, columns(N), 2)
         torch.manual_seed(0)
-        scaled = fw.TableSurrogate(X, columns(N), 2, targets=targets)
+        scaled = fw.explanation.TableSurrogate(X, columns(N), 2, targets=targets)
     expected = targets.mean(0) + targets.std(0, correction=0) * plain(X_VALID, EVERYONE)
     assert_close(scaled(X_VALID, EVERYONE), expected)
 
@@ -346,7 +337,7 @@ def test_labels_are_decided_one_by_one() -> None:
         def forward(self, x: Tensor, _: Tensor) -> Tensor:
             return x * torch.tensor([-1.0, 1, 1, 1])
 
-    fidelity = fw.measure_fidelity(Same(), nn.Identity(), X_VALID, n_players=N, output="label_probability", seed=0)
+    fidelity = fw.explanation.measure_fidelity(game_of(Same(), "label_probability"), nn.Identity(), X_VALID)
     assert fidelity.agreement == pytest.approx(3 / 4)
 
 
@@ -355,7 +346,7 @@ def test_a_removal_may_be_a_row_of_a_frame() -> None:
     frame = pd.DataFrame(X.numpy(), columns=list("abcd"))
     assert_close(fill_of_table(frame.iloc[3]), X[3:4])
     assert_close(fill_of_table(frame.mean()), X.mean(0, keepdim=True))
-    assert check_removal(frame) is frame
+    check_removal(frame)
 
 
 def test_the_mean_ignores_gaps() -> None:
@@ -374,7 +365,7 @@ def test_a_surrogate_whose_training_fails_is_left_frozen_and_in_evaluation_mode(
     def fail(_x: Tensor, _generator: torch.Generator) -> Tensor:
         raise ZeroDivisionError
 
-    surrogate = fw.TableSurrogate(X, columns(N), CLASSES)
+    surrogate = fw.explanation.TableSurrogate(X, columns(N), CLASSES)
     with pytest.raises(ZeroDivisionError):
         trained(seeded(TableModel), surrogate, augment=fail)
     assert not surrogate.training

@@ -75,15 +75,15 @@ WAYS: dict[str, Ask] = {
     "permutation_values": estimate(fw.permutation_values),
     "multilinear_values": estimate(fw.multilinear_values),
     "saliency": by("saliency"),
-    "integrated gradients": by("integrated gradients", steps=4),
+    "integrated_gradients": by("integrated_gradients", steps=4),
     "gradcam": by("gradcam"),
-    "kernel shap": by("kernel shap", calls=40),
-    "shapley sampling": by("shapley sampling", calls=40),
-    "permutation": by("permutation", calls=64),
-    "least squares": by("least squares", calls=64),
-    "multilinear": by("multilinear", calls=64),
-    "class mean": by("class mean", examples=rows(24, 4, seed=5)),
-    "class mean of images": by("class mean", examples=images(24, seed=5)),
+    "kernel_shap": by("kernel_shap", n_calls=40),
+    "shapley_sampling": by("shapley_sampling", n_calls=40),
+    "permutation": by("permutation", n_calls=64),
+    "least_squares": by("least_squares", n_calls=64),
+    "multilinear": by("multilinear", n_calls=64),
+    "class_mean": by("class_mean", examples=rows(24, 4, seed=5)),
+    "class mean of images": by("class_mean", examples=images(24, seed=5)),
     "random": by("random"),
 }
 
@@ -102,7 +102,7 @@ def explainers() -> dict[str, fw.FeatureExplainer]:
 
 def cases() -> list[Any]:
     """Every way of asking that an explainer of either kind has."""
-    unlike = {"table": ("gradcam", "class mean of images"), "images": ("class mean",)}
+    unlike = {"table": ("gradcam", "class mean of images"), "images": ("class_mean",)}
     return [
         pytest.param(kind, way, id=f"{kind}: {way}")
         for kind in ("table", "images")

@@ -34,14 +34,14 @@ def test_a_plain_function_without_n_players_is_rejected() -> None:
 
 
 def test_a_contradicting_n_players_is_rejected() -> None:
-    with pytest.raises(ValueError, match="n_players=4, but the game has 5 players"):
+    with pytest.raises(ValueError, match=r"n_players must be 5.*got 4"):
         as_game(Glove(left=2, right=3), 4)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_cannot_be_called_is_no_game() -> None:
     table: Any = torch.zeros(8)
-    with pytest.raises(TypeError, match=r"a game is a callable .* got Tensor"):
+    with pytest.raises(TypeError, match=r"game must be a callable .* got Tensor"):
         as_game(table, 3)
 
 
@@ -99,7 +99,7 @@ def test_a_game_may_use_its_masks_as_scratch() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_what_is_no_array_of_numbers_is_rejected(returned: object) -> None:
     game: Any = lambda _: returned  # noqa: E731 - a game in one line
-    with pytest.raises(TypeError, match=r"no array of numbers .* one row per coalition"):
+    with pytest.raises(TypeError, match=r"array of numbers.* one row per coalition"):
         CheckedGame(game, 4)(coalitions_of(4, count=2))
 
 

@@ -18,7 +18,7 @@ N, CLASSES = 4, 3
 CPU = torch.device("cpu")
 
 
-class CountingSurrogate(fw.Surrogate):
+class CountingSurrogate(fw.explanation.Surrogate):
     """Remembers how many rows it saw in each call."""
 
     seen: list[int]

@@ -31,7 +31,9 @@ def test_a_function_linear_in_logit_t_is_represented_exactly() -> None:
     assert_close(basis(logit.sigmoid()) @ knots, logit)
 
 
-@pytest.mark.parametrize("weights", [*fw.FEASIBLE_SET, fw.Shapley(), fw.Banzhaf(0.2), fw.LeaveOneOut()], ids=str)
+@pytest.mark.parametrize(
+    "weights", [*fw.semivalues.FEASIBLE_SET, fw.Shapley(), fw.Banzhaf(0.2), fw.LeaveOneOut()], ids=str
+)
 def test_moments_are_means_over_the_mixture(weights: fw.Semivalue) -> None:
     basis = HatBasis()
     assert float(basis.moments(weights).sum()) == pytest.approx(1)
@@ -56,18 +58,18 @@ CHANNELS = 5
 SEGMENTS = fw.segments([[column // 3 for column in range(8)]] * 8)  # three upright bands
 
 
-def surrogate(network: nn.Module, players: fw.Players) -> fw.Surrogate:
-    return fw.Surrogate(network, players, torch.zeros(1, 1, 1, 1)).eval()
+def surrogate(network: nn.Module, players: fw.players.Players) -> fw.explanation.Surrogate:
+    return fw.explanation.Surrogate(network, players, torch.zeros(1, 1, 1, 1)).eval()
 
 
-def image_network(players: fw.Players, size: int = 8, network: nn.Module | None = None) -> ImageNetwork:
+def image_network(players: fw.players.Players, size: int = 8, network: nn.Module | None = None) -> ImageNetwork:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         inside = surrogate(network or seeded(ImageModel), players)
         return ImageNetwork(inside, images(1, size), players, CHANNELS, width=16)
 
 
-def unet(players: fw.Players, depth: int = 3) -> UNet:
+def unet(players: fw.players.Players, depth: int = 3) -> UNet:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return UNet(1, players, CHANNELS, width=4, depth=depth)
@@ -148,7 +150,7 @@ def test_segments_get_the_mean_over_their_pixels() -> None:
         assert out.shape == (2, 3, CHANNELS)
         assert heads[0].shape[-2:] == (8, 8)
         for number in range(3):
-            band = heads[0][..., SEGMENTS.assignment == number]
+            band = heads[0][..., torch.from_numpy(SEGMENTS.assignment) == number]
             assert_close(out[:, number], band.mean(-1), rtol=1e-4, atol=1e-6)
 
 
@@ -194,7 +196,7 @@ def test_a_module_that_is_used_twice_counts_as_of_its_last_use() -> None:
 
 def test_a_model_without_feature_maps_is_refused() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
-    with pytest.raises(ValueError, match=r"computes no feature maps.*use network='unet'"):
+    with pytest.raises(ValueError, match=r"computes none.*network='unet'"):
         FeatureTaps(surrogate(model, SEGMENTS), images(1), 3)
 
 
@@ -298,7 +300,7 @@ class Transformer(nn.Module):
 
 
 def test_an_encoder_that_would_know_little_of_the_model_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"only 20 parameters of the surrogate.*use network='unet'"):
+    with pytest.raises(ValueError, match=r"only 20 parameters.*network='unet'"):
         FeatureTaps(surrogate(Transformer(), SEGMENTS), images(1), 3)
 
 

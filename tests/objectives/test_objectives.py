@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from brute_force import all_coalitions
-from fwshapley.coalitions import draw_bernoulli, draw_by_law, make_generator
+from fwshapley.coalitions import draw_bernoulli, draw_of_sizes, make_generator
 from fwshapley.games import Random
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.objectives import (
@@ -26,7 +26,7 @@ from fwshapley.objectives import (
     multilinear_loss,
     shift_to_total,
 )
-from fwshapley.semivalues import Kernel as KernelKind
+from fwshapley.semivalues import KernelKind
 from fwshapley.training.batches import Shard
 
 N, OUTPUTS = 6, 2
@@ -62,7 +62,7 @@ def perturbed(values: Tensor, *, keep_sum: bool) -> Tensor:
     return values + (change - change.mean(0) if keep_sum else change)
 
 
-@pytest.mark.parametrize("weights", [*fw.FEASIBLE_SET, fw.Shapley(), fw.Banzhaf(0.3)], ids=str)
+@pytest.mark.parametrize("weights", [*fw.semivalues.FEASIBLE_SET, fw.Shapley(), fw.Banzhaf(0.3)], ids=str)
 def test_excess_of_the_kernel_loss_is_squared_error(weights: fw.Semivalue) -> None:
     coalitions = all_coalitions(N)[1:-1]
     size = coalitions.sum(1)
@@ -91,7 +91,9 @@ def test_excess_of_the_multilinear_loss_is_squared_error_on_average(t: float) ->
 
 def test_the_kernel_loss_of_drawn_coalitions_is_least_at_the_values() -> None:
     weights = fw.Beta(4, 1)
-    coalitions = draw_by_law(torch.from_numpy(weights.size_law(N)), 20_000, make_generator(2))[None]
+    generator = make_generator(2)
+    sizes = 1 + torch.from_numpy(weights.size_law(N)).multinomial(20_000, replacement=True, generator=generator)
+    coalitions = draw_of_sizes(sizes, N, generator)[None]
     gain = GAME(coalitions[0])[None] - GAME(torch.zeros(1, N, dtype=torch.bool))
     psi = fw.exact_values(GAME, weights)[None].clone().requires_grad_()
     kernel_loss(psi, gain, coalitions, torch.ones(1, 20_000, dtype=torch.float64)).sum().backward()
@@ -161,7 +163,7 @@ def test_coefficients_are_read_by_the_moments_of_the_basis() -> None:
 def test_coefficients_that_do_not_depend_on_t_are_values_of_every_weighting() -> None:
     values = torch.randn(2, N, OUTPUTS, generator=make_generator(0))
     out = values.repeat(1, 1, Multilinear().maps)
-    for found in read(Multilinear(), out, fw.FEASIBLE_SET):
+    for found in read(Multilinear(), out, fw.semivalues.FEASIBLE_SET):
         assert_close(found, values)
 
 

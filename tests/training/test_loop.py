@@ -31,11 +31,13 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import fwshapley as fw
 import runs
 from fwshapley._internal.openmp import is_command
-from fwshapley._internal.turns import Turns
 from fwshapley.training import loop as training
-from fwshapley.training.budget import Batch, Budget, History, Loss, Recipe, Shard
+from fwshapley.training import shared_state
+from fwshapley.training.batches import Batch, Loss, Shard
+from fwshapley.training.budget import Budget, History, TrainingOptions
 from fwshapley.training.interrupts import HeldInterrupts
 from fwshapley.training.loop import schedule, train
+from fwshapley.training.shared_state import FairLock
 from models import TableModel, rows, seeded
 
 ROWS, COLUMNS = 40, 3
@@ -72,16 +74,13 @@ def error_on_all(module: nn.Module) -> float:
     return (module(X) - Y).square().mean().item()
 
 
-def run(module: nn.Module, loss: Loss = squared_error, **changes: Any) -> History:  # noqa: ANN401 - options of train
-    options: dict[str, Any] = {
-        "rows": ROWS,
-        "recipe": Recipe(batch_size=8, learning_rate=1e-2),
-        "budget": Budget(steps=20),
-        "seed": 0,
-        "device": torch.device("cpu"),
-        "progress": False,
-    }
-    return train(module, loss, **options | changes)
+OF_TRAIN = {"n_rows": ROWS, "device": torch.device("cpu"), "validate": None, "description": "training"}
+
+
+def run(module: nn.Module, loss: Loss = squared_error, **changes: Any) -> History:  # noqa: ANN401 - options of training
+    arguments = {name: changes.pop(name, default) for name, default in OF_TRAIN.items()}
+    options: dict[str, Any] = {"budget": Budget(steps=20), "batch_size": 8, "learning_rate": 1e-2, "progress": False}
+    return train(module, loss, TrainingOptions(**options | changes), **arguments)
 
 
 def assert_same_state(one: nn.Module, other: nn.Module) -> None:
@@ -216,7 +215,7 @@ def test_a_batch_larger_than_the_data_is_all_of_it() -> None:
         sizes.append(len(batch.rows))
         return squared_error(module, batch)
 
-    run(Learner(), loss, recipe=Recipe(batch_size=64), budget=Budget(steps=3))
+    run(Learner(), loss, batch_size=64, learning_rate=1e-3, budget=Budget(steps=3))
     assert sizes == [ROWS] * 3
 
 
@@ -236,7 +235,7 @@ def test_the_best_state_is_kept_with_its_buffers() -> None:
         weights[calls] = found.first.weight.detach().clone()
         return float(abs(calls - 9))
 
-    history = run(module, recipe=Recipe(8, patience=20), validate=validate)
+    history = run(module, batch_size=8, learning_rate=1e-3, patience=20, validate=validate)
     assert history.steps == 20
     assert int(module.calls) == 9
     assert torch.equal(module.first.weight, weights[9])
@@ -245,7 +244,7 @@ def test_the_best_state_is_kept_with_its_buffers() -> None:
 
 def test_training_stops_where_there_is_no_progress() -> None:
     module = Learner()
-    history = run(module, recipe=Recipe(8, looks=10, patience=3), validate=lambda _: 1.0)
+    history = run(module, batch_size=8, learning_rate=1e-3, n_validations=10, patience=3, validate=lambda _: 1.0)
     assert history.stopped == "no progress"
     assert [step for step, _ in history.validation] == [2, 4, 6, 8]
     assert history.steps == 8
@@ -254,7 +253,7 @@ def test_training_stops_where_there_is_no_progress() -> None:
 
 def test_a_loss_that_diverges_ends_training_with_advice_and_the_last_good_state(tmp_path: Path) -> None:
     module, good = seeded(Learner), seeded(Learner)
-    options: dict[str, Any] = {"recipe": Recipe(8, looks=5), "validate": error_on_all}
+    options: dict[str, Any] = {"learning_rate": 1e-3, "n_validations": 5, "validate": error_on_all}
     with pytest.raises(KeyboardInterrupt):
         run(good, failing_at(9, interrupt), **options)  # left as it was after the look at step 8
     with pytest.warns(UserWarning, match=r"training diverged at step 11: the loss is nan. Lower the learning rate"):
@@ -279,7 +278,7 @@ def test_without_a_good_state_a_loss_that_diverges_is_an_error_and_the_module_as
 ) -> None:
     module, start = seeded(Learner), seeded(Learner)
     with pytest.raises(FloatingPointError, match=r"at step 2: the loss is nan.*no good state"):
-        run(module, failing_at(2, diverge), recipe=Recipe(8, looks=looks), validate=validate)
+        run(module, failing_at(2, diverge), batch_size=8, learning_rate=1e-3, n_validations=looks, validate=validate)
     assert_same_state(module, start)
     assert not module.training
 
@@ -290,7 +289,14 @@ def test_a_validation_loss_that_is_never_finite_is_an_error() -> None:
         run(module, validate=lambda _: math.nan)
     assert_same_state(module, start)
     with pytest.raises(FloatingPointError, match="no good state"):
-        run(seeded(Learner), failing_at(12, diverge), validate=lambda _: math.nan, recipe=Recipe(8, looks=5))
+        run(
+            seeded(Learner),
+            failing_at(12, diverge),
+            validate=lambda _: math.nan,
+            batch_size=8,
+            learning_rate=1e-3,
+            n_validations=5,
+        )
 
 
 def test_parameters_that_are_not_finite_are_no_good_state() -> None:
@@ -301,18 +307,20 @@ def test_parameters_that_are_not_finite_are_no_good_state() -> None:
 
     module, good = seeded(Learner), seeded(Learner)
     with pytest.raises(KeyboardInterrupt):
-        run(good, failing_at(5, interrupt), recipe=Recipe(8, looks=5))
-    with pytest.warns(UserWarning, match=r"diverged at step 8: .*not? longer finite.*state of step 4 is kept"):
-        run(module, failing_at(8, spoil), recipe=Recipe(8, looks=5))
+        run(good, failing_at(5, interrupt), batch_size=8, learning_rate=1e-3, n_validations=5)
+    with pytest.warns(UserWarning, match=r"diverged at step 8: .*no longer finite.*state of step 4,"):
+        run(module, failing_at(8, spoil), batch_size=8, learning_rate=1e-3, n_validations=5)
     assert_same_state(module, good)
 
 
 def test_without_validation_divergence_leaves_the_state_of_the_last_look() -> None:
     module, good = seeded(Learner), seeded(Learner)
     with pytest.raises(KeyboardInterrupt):
-        run(good, failing_at(9, interrupt), recipe=Recipe(8, looks=5))  # the last state is kept: that of step 8
-    with pytest.warns(UserWarning, match=r"diverged at step 11.*The state of step 8 is kept"):
-        run(module, failing_at(11, diverge), recipe=Recipe(8, looks=5))
+        run(
+            good, failing_at(9, interrupt), batch_size=8, learning_rate=1e-3, n_validations=5
+        )  # the last state is kept: that of step 8
+    with pytest.warns(UserWarning, match=r"diverged at step 11.*The state of step 8,"):
+        run(module, failing_at(11, diverge), batch_size=8, learning_rate=1e-3, n_validations=5)
     assert_same_state(module, good)
 
 
@@ -338,15 +346,17 @@ class FailingValidation:
 def test_a_run_that_fails_leaves_the_module_with_its_best_state_and_without_wrappers(
     where: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "Accelerator", HalfPrecise)
+    monkeypatch.setattr(shared_state, "Accelerator", HalfPrecise)
     module, first = seeded(Learner), seeded(Learner)
     loss = failing_at(12, interrupt if error is KeyboardInterrupt else fail) if where == "loss" else squared_error
     own, state = given_accelerator(), torch.get_rng_state()
     validate = FailingValidation(error if where == "validate" else RuntimeError)
     with pytest.raises(error):
-        run(module, loss, validate=validate, recipe=Recipe(8, looks=5))
+        run(module, loss, validate=validate, batch_size=8, learning_rate=1e-3, n_validations=5)
     with pytest.raises(KeyboardInterrupt):
-        run(first, failing_at(5, interrupt), recipe=Recipe(8, looks=5))  # the first look was after step 4
+        run(
+            first, failing_at(5, interrupt), batch_size=8, learning_rate=1e-3, n_validations=5
+        )  # the first look was after step 4
     assert_same_state(module, first)
     assert not module.training
     assert "forward" not in vars(module)
@@ -406,14 +416,13 @@ def test_a_budget_in_seconds_counts_the_first_step(clock: Clock) -> None:
 
 def test_the_first_step_of_a_compiled_module_comes_on_top(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda module: module)
-    recipe = Recipe(8, compiled=True)
-    history = run(Learner(), taking(clock, 50.0, 0.125), budget=Budget(seconds=10), recipe=recipe)
+    history = run(Learner(), taking(clock, 50.0, 0.125), budget=Budget(seconds=10), compiled=True)
     assert (history.steps, history.seconds) == (1 + 80, 10)
 
 
 def test_seconds_count_from_when_they_began_but_half_are_left(clock: Clock) -> None:
     for before, steps in ((2.0, 128), (0.0, 160), (-3.0, 160), (50.0, 80)):
-        options = {"budget": Budget(seconds=10), "began": clock.now - before}
+        options = {"budget": Budget(seconds=10), "started": clock.now - before}
         history = run(Learner(), taking(clock, 0.0625), **options)
         assert (history.steps, history.seconds) == (steps, 10)
 
@@ -427,15 +436,25 @@ def test_looks_that_take_long_are_fewer_and_count_towards_the_budget(clock: Cloc
         return error_on_all(module)
 
     start = clock.now
-    history = run(Learner(), taking(clock, 0.1), budget=Budget(seconds=15), validate=validate, recipe=Recipe(8))
+    history = run(
+        Learner(), taking(clock, 0.1), budget=Budget(seconds=15), validate=validate, batch_size=8, learning_rate=1e-3
+    )
     assert 15 - cost - 0.2 <= history.seconds <= 15 + 0.2
     assert history.seconds == pytest.approx(clock.now - start)
     assert 1 <= len(history.validation) <= most
     assert history.validation[-1][0] == history.steps
 
 
+def test_a_budget_in_steps_that_takes_long_is_announced(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    run(Learner(), taking(clock, 1.0), budget=Budget(steps=60), progress=True)
+    assert "training: 60 steps, about 1.0 min" in capsys.readouterr().err
+    run(Learner(), taking(clock, 1.0), budget=Budget(steps=60), progress=False)
+    run(Learner(), taking(clock, 0.1), budget=Budget(steps=60), progress=True)
+    assert "about" not in capsys.readouterr().err
+
+
 def test_a_fit_that_got_few_steps_says_so(clock: Clock) -> None:
-    with pytest.warns(fw.FewStepsWarning, match=r"5 steps in 10\.0 s"):
+    with pytest.warns(fw.training.FewStepsWarning, match=r"5 steps in 10\.0 s"):
         run(Learner(), taking(clock, 2.0), budget=Budget(seconds=10))
     run(Learner(), taking(clock, 2.0), budget=Budget(seconds=10, steps=3))  # as many as were asked for
 
@@ -449,7 +468,7 @@ def test_threads_that_wait_are_named_where_there_are_several(
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    with pytest.warns(fw.FewStepsWarning) as caught:
+    with pytest.warns(fw.training.FewStepsWarning) as caught:
         run(Learner(), taking(clock, 2.0), budget=Budget(seconds=10))
     assert ("OMP_WAIT_POLICY=PASSIVE" in str(caught[0].message)) == told
 
@@ -508,7 +527,7 @@ def test_threads_that_fit_at_once_give_the_explainers_of_one_after_the_other() -
         time.sleep(1e-3)  # between seeding and dropout, so that the other thread may go on
         return x
 
-    options: dict[str, Any] = {"budget": Budget(steps=20), "batch_size": 16, "masks": 4, "progress": False}
+    options: dict[str, Any] = {"budget": Budget(steps=20), "batch_size": 16, "n_coalitions": 4, "progress": False}
     options["augment"] = pause
     for explainer in alone:
         explainer.fit(rows(64, 4), **options)
@@ -519,7 +538,7 @@ def test_threads_that_fit_at_once_give_the_explainers_of_one_after_the_other() -
 
 
 def test_turns_go_round_and_may_be_entered_again() -> None:
-    turns, order, started = Turns(), [], threading.Event()
+    turns, order, started = FairLock(), [], threading.Event()
 
     def work() -> None:
         started.set()
@@ -543,7 +562,7 @@ def test_turns_go_round_and_may_be_entered_again() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent() -> None:
-    turns, entered, ended = Turns(), threading.Event(), threading.Event()
+    turns, entered, ended = FairLock(), threading.Event(), threading.Event()
 
     def work() -> None:
         with turns:
@@ -632,10 +651,10 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     ("changes", "named"),
     [
         ({"seed": 1}, "seed"),
-        ({"recipe": Recipe(batch_size=4, learning_rate=1e-2)}, "batch_size"),
-        ({"recipe": Recipe(batch_size=8, learning_rate=1e-3)}, "learning_rate"),
+        ({"batch_size": 4}, "batch_size"),
+        ({"learning_rate": 1e-3}, "learning_rate"),
         ({"budget": Budget(steps=21)}, "steps"),
-        ({"rows": ROWS - 1}, "rows"),
+        ({"n_rows": ROWS - 1}, "rows"),
         ({"description": "something else"}, "description"),
     ],
 )
@@ -683,7 +702,7 @@ class HalfPrecise(Accelerator):  # type: ignore[misc] # accelerate has no types
 def test_mixed_precision_ends_with_the_training(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a parameter of the test
     compile_quickly = partial(torch.compile, backend="eager")
     monkeypatch.setattr(torch, "compile", compile_quickly)
-    monkeypatch.setattr(training, "Accelerator", HalfPrecise)
+    monkeypatch.setattr(shared_state, "Accelerator", HalfPrecise)
     module = seeded(Learner)
     seen: list[torch.dtype] = []
 
@@ -691,7 +710,7 @@ def test_mixed_precision_ends_with_the_training(compiled: bool, monkeypatch: pyt
         seen.append(module.get_submodule("first")(X).dtype)
         return squared_error(prepared, batch)
 
-    run(module, loss, recipe=Recipe(8, compiled=compiled), budget=Budget(steps=2))
+    run(module, loss, batch_size=8, learning_rate=1e-3, compiled=compiled, budget=Budget(steps=2))
     assert seen == [torch.bfloat16] * 2
     assert module(X).dtype == module.get_submodule("first")(X).dtype == torch.float32
     assert "forward" not in vars(module)
@@ -706,7 +725,7 @@ def test_a_recipe_can_ask_for_a_compiled_module(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(torch, "compile", compile_)
     module = Learner()
-    run(module, recipe=Recipe(8, compiled=True), budget=Budget(steps=2))
+    run(module, batch_size=8, learning_rate=1e-3, compiled=True, budget=Budget(steps=2))
     assert compiled == [module]
 
 
@@ -728,7 +747,7 @@ class SecondOfTwo(Accelerator):  # type: ignore[misc] # accelerate has no types
 
 
 def test_a_process_answers_for_its_share_of_a_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(training, "Accelerator", SecondOfTwo)
+    monkeypatch.setattr(shared_state, "Accelerator", SecondOfTwo)
     module = nn.Linear(1, 1, bias=False)
     gradients: list[float] = []
 
@@ -739,16 +758,16 @@ def test_a_process_answers_for_its_share_of_a_batch(monkeypatch: pytest.MonkeyPa
         value.register_hook(lambda gradient: gradients.append(float(gradient)))
         return value
 
-    history = run(module, loss, recipe=Recipe(5), checkpoint=tmp_path / "run")
+    history = run(module, loss, batch_size=5, learning_rate=1e-3, checkpoint=tmp_path / "run")
     assert gradients == pytest.approx([2 * 2 / 5] * 20)  # two rows of five, and the mean over two processes is taken
     assert history.seconds > 0
     assert not (tmp_path / "run").exists()  # the first process writes it
 
 
 def test_a_batch_that_leaves_a_process_without_a_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "Accelerator", SecondOfTwo)
+    monkeypatch.setattr(shared_state, "Accelerator", SecondOfTwo)
     with pytest.raises(ValueError, match="a batch of 1 rows is too small for 2 processes"):
-        run(Learner(), recipe=Recipe(batch_size=1))
+        run(Learner(), batch_size=1, learning_rate=1e-3)
 
 
 def test_a_process_may_train_on_one_device_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -827,9 +846,9 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
 
 
 def test_the_process_group_is_left_once() -> None:
-    training._leave_group()  # noqa: SLF001 - what runs at the end of a process
+    shared_state.leave_process_group()
     torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
-    training._leave_group()  # noqa: SLF001 - as above
+    shared_state.leave_process_group()
     assert not torch.distributed.is_initialized()
 
 
@@ -840,12 +859,13 @@ def test_the_process_group_is_left_once() -> None:
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
         ({"learning_rate": math.nan}, "learning_rate must be finite"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative"),
-        ({"looks": 0}, "looks must be at least 1"),
+        ({"n_validations": 0}, "n_validations must be at least 1"),
     ],
 )
 def test_a_recipe_that_cannot_be_followed_is_refused(options: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"budget": Budget(steps=1), "batch_size": 8}
     with pytest.raises(ValueError, match=message):
-        Recipe(**{"batch_size": 8} | options)
+        TrainingOptions(**arguments | options)
 
 
 def test_an_accelerator_of_the_users_own_keeps_its_state() -> None:

@@ -13,7 +13,7 @@ import torch
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.valuation.result import from_sums
+from fwshapley.valuation.result import make_valuation
 
 SEVERAL = [fw.Shapley(), fw.Beta(4, 1), fw.Banzhaf(0.2)]
 VALUES = torch.tensor([0.3, -0.1, 0.0, -0.2, 0.5, -0.1], dtype=torch.float64)
@@ -62,9 +62,9 @@ def test_one_of_several_weightings_is_chosen() -> None:
         assert chosen.provenance == STACKED.provenance
     assert ONE.of(fw.Beta(4, 1)) is ONE
     assert STACKED.of(fw.Banzhaf(0.2)).suspects(1).tolist() == [4]
-    with pytest.raises(ValueError, match=r"Beta\(1, 2\) was not asked for; there are Shapley, Beta\(4, 1\), Banzhaf"):
+    with pytest.raises(ValueError, match=r"weights .*Shapley, Beta\(4, 1\), Banzhaf.*Beta\(1, 2\)"):
         STACKED.of(fw.Beta(1, 2))
-    with pytest.raises(ValueError, match=r"several weightings: choose one, as in valuation.of\(Beta\(alpha=1.0"):
+    with pytest.raises(ValueError, match=r"3 weightings.*of\(Beta\(alpha=1.0"):
         STACKED.suspects()
     assert valuation([fw.Shapley()]).suspects().tolist() == valuation(fw.Shapley()).suspects().tolist()
 
@@ -124,14 +124,14 @@ def test_what_was_computed_comes_back_and_merges(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(12, 2)), np.arange(12) % 2
     found, other = (
-        fw.value_neighbors(x, y, x[rows] + 0.1, y[rows], k=3, weights=list(SEVERAL), progress=False)
+        fw.value_neighbors(x, y, (x[rows] + 0.1, y[rows]), k=3, weights=list(SEVERAL), progress=False)
         for rows in (slice(4), slice(4, 10))
     )
     found.save(tmp_path / "values.safetensors")
     again = fw.Valuation.load(tmp_path / "values.safetensors")
     assert again.provenance == found.provenance
     assert fw.Valuation.merge([other, again]).references == 10
-    with pytest.raises(ValueError, match="4 reference points are in more than one part"):
+    with pytest.raises(ValueError, match="4 reference points"):
         fw.Valuation.merge([found, again])
 
 
@@ -154,8 +154,8 @@ def write_an_attribution(path: Path) -> None:
     ("spoil", "message"),
     [
         (shorten, "is damaged"),
-        (flip_a_bit, "is damaged: it does not hold what was saved"),
-        (write_an_attribution, "holds the valuatiom, not the valuation"),
+        (flip_a_bit, "is damaged"),
+        (write_an_attribution, "contains a saved valuatiom, expected a saved valuation"),
         (lambda path: path.write_bytes(b"value,1\n"), "is damaged"),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, spoil: Callable[[Path], Any],
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere is missing: expected a file with the valuation"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere is missing.*valuation"):
         fw.Valuation.load(tmp_path / "nowhere")
 
 
@@ -190,9 +190,8 @@ def part_of(games: torch.Tensor, rows: slice) -> fw.Valuation:
     """Valuation over some of the games, by (reference, point)."""
     keys = torch.arange(len(games))[rows]
     games = games[rows]
-    return from_sums(
-        games.sum(0),
-        games.square().sum(0),
+    return make_valuation(
+        torch.stack([games.sum(0), games.square().sum(0)]),
         references=len(games),
         weights=fw.Shapley(),
         labels=ONE.labels,
@@ -219,7 +218,8 @@ OTHERS: dict[str, Callable[[fw.Valuation], fw.Valuation]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_valuations_of_different_kinds_are_not_merged(name: str) -> None:
-    with pytest.raises(ValueError, match=r"different points or kinds cannot be merged: .* of part 1 \("):
+    differing = {"another digest": "points", "points": "labels"}.get(name, name)
+    with pytest.raises(ValueError, match=rf"{differing} of parts\[1\]"):
         fw.Valuation.merge([ONE, OTHERS[name](OTHER)])
 
 
@@ -230,12 +230,12 @@ def test_points_valued_by_each_other_are_not_merged() -> None:
 
 
 def test_nothing_cannot_be_merged() -> None:
-    with pytest.raises(ValueError, match="there is nothing to merge"):
+    with pytest.raises(ValueError, match="parts"):
         fw.Valuation.merge([])
 
 
 def test_values_that_are_no_means_over_reference_points_are_not_merged() -> None:
-    with pytest.raises(ValueError, match="retraining, tmc cannot be merged"):
+    with pytest.raises(ValueError, match=r"parts\[0\] .*retraining, tmc"):
         fw.Valuation.merge(
             [replace(ONE, provenance={"method": "retraining, tmc", "reference": "given"}, reference_keys=None)]
         )
@@ -247,7 +247,8 @@ REFERENCES = np.random.default_rng(1).normal(size=(30, 2)), np.arange(30) % 2
 
 def part(rows: slice, x: Any = X) -> fw.Valuation:  # noqa: ANN401 - any kind of array
     """Values of twelve points for some of the reference points, as a machine of several would find them."""
-    return fw.value_neighbors(x, np.arange(12) % 2, REFERENCES[0][rows], REFERENCES[1][rows], k=3, progress=False)
+    reference = REFERENCES[0][rows], REFERENCES[1][rows]
+    return fw.value_neighbors(x, np.arange(12) % 2, reference, k=3, progress=False)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32], ids=str)
@@ -262,7 +263,7 @@ def test_parts_of_the_reference_merge_however_it_was_split(cuts: list[slice], ki
 
 def test_points_with_equal_labels_are_told_apart() -> None:
     other = np.random.default_rng(5).normal(size=(12, 2))
-    with pytest.raises(ValueError, match=r"points of part 1 .* differ"):
+    with pytest.raises(ValueError, match=r"points of parts\[1\] .* differ"):
         fw.Valuation.merge([part(slice(10)), part(slice(10, 20), x=other)])
 
 
@@ -270,7 +271,7 @@ REPEATED: dict[str, tuple[Callable[[], list[fw.Valuation]], int]] = {
     "the same part twice": (lambda: [part(slice(10)), part(slice(10))], 10),
     "an overlap": (lambda: [part(slice(11)), part(slice(10, 20))], 1),
     "a part within another": (lambda: [part(slice(30)), part(slice(5, 8))], 3),
-    "in another order": (lambda: [part(slice(10)), part(slice(9, None, -1)), part(slice(0, 1))], 1),
+    "in another order": (lambda: [part(slice(10)), part(slice(9, None, -1)), part(slice(0, 1))], 11),
     "beside the merged one": (
         lambda: [part(slice(10)), fw.Valuation.merge([part(slice(10)), part(slice(10, 20))])],
         10,
@@ -286,20 +287,20 @@ REPEATED: dict[str, tuple[Callable[[], list[fw.Valuation]], int]] = {
 def test_a_reference_point_counts_once(name: str) -> None:
     make, number = REPEATED[name]
     parts = make()
-    with pytest.raises(ValueError, match=f"{number} reference points are in more than one part.*allow_repeats=True"):
+    with pytest.raises(ValueError, match=f"^{number} reference points.*allow_repeats=True"):
         fw.Valuation.merge(parts)
     assert fw.Valuation.merge(parts, allow_repeats=True).references == sum(each.references for each in parts)
 
 
 def test_reference_points_that_differ_in_their_label_alone_are_two() -> None:
     x, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
-    parts = [fw.value_neighbors(x, y, x[:2], labels, k=3, progress=False) for labels in ([0, 1], [1, 0])]
+    parts = [fw.value_neighbors(x, y, (x[:2], labels), k=3, progress=False) for labels in ([0, 1], [1, 0])]
     assert fw.Valuation.merge(parts).references == 4
 
 
 def test_equal_reference_points_within_a_part_are_no_repeats() -> None:
     x, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
-    twice = fw.value_neighbors(x, y, x[[0, 0]], y[[0, 0]], k=3, progress=False)
+    twice = fw.value_neighbors(x, y, (x[[0, 0]], y[[0, 0]]), k=3, progress=False)
     assert fw.Valuation.merge([twice, part(slice(4))]).references == 6
 
 
@@ -311,7 +312,7 @@ def test_values_of_new_points_merge_if_the_training_points_are_the_same() -> Non
 
     merged = fw.Valuation.merge([of_new(slice(10)), of_new(slice(10, 30))])
     assert_close(merged.values, of_new(slice(30)).values, rtol=0, atol=1e-15)
-    with pytest.raises(ValueError, match="training_points of part 1"):
+    with pytest.raises(ValueError, match=r"training_points of parts\[1\]"):
         fw.Valuation.merge([of_new(slice(10)), of_new(slice(10, 30), seed=1)])
 
 

@@ -14,7 +14,7 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 import fwshapley as fw
-from fwshapley.valuation.knn.suggestions import suggest_labels
+from fwshapley.valuation.knn.valuator import suggest_labels
 
 THREADS = 4
 WEIGHTS = [fw.Shapley(), fw.Beta(4, 1)]
@@ -42,12 +42,12 @@ def by_network() -> fw.AmortizedValuator:
 
 
 def value(seed: int, **options: Any) -> fw.Valuation:  # noqa: ANN401 - of any kind
-    return fw.value_neighbors(*blobs(30, seed), *REFERENCE, k=3, weights=WEIGHTS, progress=False, **options)
+    return fw.value_neighbors(*blobs(30, seed), REFERENCE, k=3, weights=WEIGHTS, progress=False, **options)
 
 
 def retrain(seed: int, **options: Any) -> fw.Valuation:  # noqa: ANN401 - of any kind
     x, y = blobs(6, seed)
-    valuator = fw.RetrainingValuator(KNeighborsClassifier(1), budget=70, progress=False, **options)
+    valuator = fw.RetrainingValuator(KNeighborsClassifier(1), n_fits=70, progress=False, **options)
     return valuator.fit(x, y, blobs(12, 101)).result_
 
 
@@ -58,7 +58,7 @@ def value_unseen_anew(seed: int) -> fw.Valuation:
 
 
 def descend(seed: int) -> fw.Valuation:
-    valuator = fw.RetrainingValuator(method="gradient", budget=8, progress=False)
+    valuator = fw.RetrainingValuator(method="gradient", n_fits=8, progress=False)
     return valuator.fit(*blobs(6, seed), blobs(12, 101)).result_
 
 
@@ -76,8 +76,8 @@ CALLS: dict[str, Callable[[int], fw.Valuation]] = {
     "tmc": retrain,
     "beta": lambda seed: retrain(seed, method="beta"),
     "banzhaf": lambda seed: retrain(seed, method="banzhaf"),
-    "loo": lambda seed: retrain(seed, method="loo"),
-    "least squares": lambda seed: retrain(seed, method="least squares"),
+    "leave_one_out": lambda seed: retrain(seed, method="leave_one_out"),
+    "least_squares": lambda seed: retrain(seed, method="least_squares"),
     "gradient": descend,
 }
 
@@ -117,7 +117,7 @@ def test_threads_suggest_the_labels_of_one_call_after_another() -> None:
 
 
 def test_valuations_of_different_kinds_may_run_at_once() -> None:
-    calls = [CALLS[name] for name in ("soft", "vote", "least squares", "AmortizedValuator.value")]
+    calls = [CALLS[name] for name in ("soft", "vote", "least_squares", "AmortizedValuator.value")]
     expected = [call(0) for call in calls]
     before = torch.get_num_threads()
     found = all_at_once(lambda seed: calls[seed](0))

@@ -1,1 +1,1 @@
-"""What the whole package stands on: checks of arguments, files, parallel work, HTML pages. Not for users."""
+"""Shared by all modules, not for users: checks of arguments, files, parallel work, HTML pages."""

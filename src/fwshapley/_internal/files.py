@@ -1,4 +1,4 @@
-"""Files that are either written whole or not at all, and folders that may take them, from one process at a time."""
+"""Files that are written completely or not at all, and folders that one process at a time writes to."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK = ".fwshapley.lock"
-"""File in a folder that holds the number of the process that works there."""
+"""File in a folder that contains the number of the process that writes there."""
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path` to write to; it takes the place of `path` only if all went well.
+    """Yield a temporary path beside `path` to write to; it replaces `path` if there was no error.
 
-    Its name is drawn at random, so that several threads or processes can save at once: the last one's file stays.
-    Others may read it as they may read any new file; safetensors alone would keep it to its owner.
+    Its name is random, so that several threads or processes can save at once: the last file stays. The file gets the
+    permissions of any new file; safetensors would let only its owner read it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}-{secrets.token_hex(8)}{path.suffix}")
@@ -40,19 +40,19 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def check_writable(folder: Path, option: str = "--out") -> None:
-    """Raise an error if files cannot be written to a folder, before there is any work to lose; leave nothing there.
+    """Raise an error if files cannot be written to a folder, before there is any work to lose; leave no trace.
 
     Args:
-        folder: need not be there yet.
-        option: what the caller names it by: an option of the command line or an argument.
+        folder: need not exist yet.
+        option: name of the option of the command line, or of the argument, that gives it.
     """
     with _made_folder(folder, option):
         pass
 
 
 def make_folder(folder: Path, option: str = "--out") -> None:
-    """Make a folder and try to write to it, or raise an error that names the option to change."""
-    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    """Make a folder and try to write to it; raise an error that names the option to change."""
+    nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not nearest.is_dir():
         raise NotADirectoryError(f"{nearest} is a file: choose another folder for {option}")
     if not os.access(nearest, os.W_OK):
@@ -72,11 +72,11 @@ def check_checkpoint(path: Path | None, option: str = "checkpoint=...") -> None:
         return
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: choose a file for {option}")
-    nearest = next(each for each in path.absolute().parents if each.exists())
+    nearest = next(parent for parent in path.absolute().parents if parent.exists())
     if not nearest.is_dir():
         raise NotADirectoryError(f"{nearest} is a file: choose another folder for {option}")
     try:
-        with TemporaryFile(dir=nearest):  # in a folder that is there: others may need a new one at the same time
+        with TemporaryFile(dir=nearest):  # which exists: others may make a new folder at the same time
             pass
     except OSError as error:
         why = error.strerror or str(error)
@@ -85,27 +85,27 @@ def check_checkpoint(path: Path | None, option: str = "checkpoint=...") -> None:
 
 @contextmanager
 def _made_folder(folder: Path, option: str) -> Iterator[None]:
-    """Make a folder that can be written to, and remove it again in the end if it is new and has nothing in it."""
-    missing = [each for each in (folder.absolute(), *folder.absolute().parents) if not each.exists()]
+    """Make a folder that can be written to, and remove it in the end if it is new and empty."""
+    missing = [parent for parent in (folder.absolute(), *folder.absolute().parents) if not parent.exists()]
     make_folder(folder, option)
     try:
         yield
     finally:
-        for each in missing:
-            with suppress(OSError):  # there is something in it
-                each.rmdir()
+        for parent in missing:
+            with suppress(OSError):  # it is not empty
+                parent.rmdir()
 
 
 @contextmanager
 def locked(folder: Path, option: str = "--out") -> Iterator[None]:
-    """Keep a folder to this process; raise an error that names the process that has it already.
+    """Lock a folder for this process; raise an error that names the process that has locked it already.
 
-    The folder is made if need be, and removed again if nothing was left in it. The system drops the lock of a process
-    that was killed. Windows has no such locks, so there a folder is not kept.
+    The folder is made if need be, and removed in the end if it is empty. The system releases the lock of a process that
+    is killed. On Windows, which has no such locks, nothing is locked.
 
     Args:
-        folder: to be kept.
-        option: that names it.
+        folder: to lock.
+        option: name of the option that gives it.
     """
     with _made_folder(folder, option), nullcontext() if sys.platform == "win32" else _lock_file(folder, option):
         yield
@@ -113,7 +113,7 @@ def locked(folder: Path, option: str = "--out") -> Iterator[None]:
 
 @contextmanager
 def _lock_file(folder: Path, option: str) -> Iterator[None]:
-    """Hold the lock file of a folder, with our number in it."""
+    """Lock the lock file of a folder, with the number of this process in it."""
     path = folder / LOCK
     with _open_locked(path) as file:
         if file is None:
@@ -128,24 +128,24 @@ def _lock_file(folder: Path, option: str) -> Iterator[None]:
         try:
             yield
         finally:
-            path.unlink(missing_ok=True)  # while it is locked, so that nobody can lock it in between
+            path.unlink(missing_ok=True)  # while it is locked, so that no process can lock it in between
 
 
 @contextmanager
 def _open_locked(path: Path) -> Iterator[IO[str] | None]:
-    """Give a file that we have locked; None if somebody else has."""
+    """Yield an open file that this process has locked; None if another process has."""
     while True:
         with path.open("a+", encoding="utf-8") as file:
             if not _lock(file):
                 yield None
                 return
-            if _is_at(file, path):  # or else whoever had it has removed it meanwhile
+            if _is_at(file, path):  # otherwise the process that had locked it has removed it meanwhile
                 yield file
                 return
 
 
 def _lock(file: IO[str]) -> bool:
-    """Whether an open file could be locked; where the file system knows no locks, we go on without."""
+    """Whether an open file could be locked, or the file system has no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -156,7 +156,7 @@ def _lock(file: IO[str]) -> bool:
 
 
 def _is_at(file: IO[str], path: Path) -> bool:
-    """Whether an open file is still the one that a path names."""
+    """Whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -164,11 +164,11 @@ def _is_at(file: IO[str], path: Path) -> bool:
 
 
 def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
-    """Raise an error if files cannot be written to a folder, or would replace others that nobody said to replace."""
+    """Raise an error if files cannot be written to a folder, or would replace others without --force."""
     check_writable(folder)
-    there = [name for name in names if (folder / name).exists()]
-    if there and not force:
-        it = "it" if len(there) == 1 else "them"
+    existing = [name for name in names if (folder / name).exists()]
+    if existing and not force:
+        it = "it" if len(existing) == 1 else "them"
         raise FileExistsError(
-            f"{folder} already has {', '.join(there)}: replace {it} with --force, or choose another --out"
+            f"{folder} already has {', '.join(existing)}: replace {it} with --force, or choose another --out"
         )

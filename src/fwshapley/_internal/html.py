@@ -38,11 +38,11 @@ class Picture(NamedTuple):
     """A picture of a gallery.
 
     Attributes:
-        data: what a file of it holds.
-        kind: of that file.
-        title: that is read out, and shown when it is pointed at.
+        data: contents of the image file.
+        kind: format of that file.
+        title: text for screen readers, also shown on hover.
         caption: lines below it.
-        marked: whether its frame is broken, which the caption should explain.
+        marked: whether its frame is dashed, which the caption should explain.
     """
 
     data: bytes
@@ -98,7 +98,7 @@ class Report:
         return self
 
     def write(self, path: str | Path) -> Path:
-        """Write the page, whole or not at all, and return where it is."""
+        """Write the page, completely or not at all, and return its path."""
         head = f'<meta charset="utf-8"><title>{_escape(self.title)}</title><style>{STYLE}</style>'
         page = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(self._parts)
         with written_whole(Path(path)) as temporary:

@@ -1,8 +1,8 @@
 """How the threads of torch wait for each other when the package is run as a command; imported before torch is.
 
 OpenMP's threads wait by spinning, unless told otherwise. Where other processes use the same cores, a thread that is
-waited for may not be running at all, and each operation takes as long as the system's scheduler pleases: training then
-takes twenty times as long or worse. The setting is read once, when torch loads the library. So a command can choose it,
+waited for may not be running at all, and each operation waits for the system's scheduler: training then takes twenty
+times as long or worse. The setting is read once, when torch loads the library. So a command can choose it,
 and a user's own program is left as it is: `FewStepsWarning` says what to set.
 """
 

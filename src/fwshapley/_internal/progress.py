@@ -1,4 +1,4 @@
-"""How far long work is: a bar on a terminal, and a line now and then where output goes to a file."""
+"""Progress of long work: a bar on a terminal, and a line from time to time where output goes to a file."""
 
 from __future__ import annotations
 
@@ -55,15 +55,16 @@ class ProgressBar:
     """Counts steps towards a total and shows them on standard error; as a context manager it always cleans up.
 
     On a terminal that is a bar. Elsewhere, as in the log of a batch job, it is a line after some seconds, one every
-    half a minute from then on, and one at the end.
+    half a minute from then on, and one at the end. Work that will take long, judged by its first second, is announced.
 
     Args:
         description: what is being done, in a few words.
         total: number of steps.
+        unit: what a step is called in the announcement, such as "game calls"; without, nothing is announced.
         enabled: False never shows anything.
     """
 
-    def __init__(self, description: str, total: int, *, enabled: bool = True) -> None:
+    def __init__(self, description: str, total: int, *, unit: str = "", enabled: bool = True) -> None:
         console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -78,7 +79,10 @@ class ProgressBar:
         )
         self._task = self._progress.add_task(description, total=total, note="")
         self._born = time.monotonic()
-        self._description, self._total, self._done = description, total, 0
+        self._description = description
+        self._total = total
+        self._unit = unit if enabled else ""
+        self._done = 0
         self._in_lines = enabled and not console.is_terminal
         self._next_line = FIRST_LINE_SECONDS
 
@@ -89,12 +93,16 @@ class ProgressBar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
-        if self._next_line > FIRST_LINE_SECONDS and kind is None:  # there was a line, so somebody waits for the last
+        if self._next_line > FIRST_LINE_SECONDS and kind is None:  # lines were printed, so the last one is expected
             _print(f"{self._description}: done in {self._elapsed:.0f} s")
 
     def advance(self, steps: int, note: str = "") -> None:
         """Count steps as done and show a note beside them."""
         self._done += steps
+        if self._unit and self._elapsed > PATIENCE_SECONDS:  # earlier, start-up would distort the estimate
+            expected = self._elapsed * self._total / self._done
+            announce(self._description, f"{self._total:,} {self._unit}", seconds=expected)
+            self._unit = ""
         self._progress.update(self._task, advance=steps, note=note)
         if self._elapsed > PATIENCE_SECONDS:
             self._progress.start()

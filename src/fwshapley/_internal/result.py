@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from fwshapley._internal.arrays import is_tensor
-from fwshapley._internal.bundle import Bundle, load_bundle, save_bundle
 from fwshapley._internal.checks import check_path
+from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
 from fwshapley.semivalues import Semivalue, check_semivalue
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Result(ABC):
     """Values under one weighting, or under a list of weightings that is stacked in front.
 
-    A list of one weighting is a list: its arrays keep the axis in front. A subclass is a frozen dataclass with
+    With a list of one weighting, arrays keep the axis in front. A subclass is a frozen dataclass with
     `weights` among its fields. Fields are saved by type: arrays as arrays, everything else as JSON, in which tuples
     become lists and are turned back into tuples. A subclass with other fields extends `_to_bundle` and `_from_bundle`.
 
@@ -53,7 +53,7 @@ class Result(ABC):
         """
         if check_semivalue(weights) not in self.weightings:
             available = ", ".join(map(str, self.weightings))
-            raise ValueError(f"weights must be one of {available}, which this result holds; got {weights}")
+            raise ValueError(f"weights must be one of {available}, the weightings of this result; got {weights}")
         if not isinstance(self.weights, list):
             return self
         return self._with_weighting_axis(self.weights.index(weights), weights)
@@ -66,7 +66,7 @@ class Result(ABC):
         """Return the result under its only weighting; raise ValueError if there are several."""
         if len(self.weightings) > 1:
             raise ValueError(
-                f"this result holds {len(self.weightings)} weightings: choose one first, e.g. with "
+                f"this result has {len(self.weightings)} weightings: choose one first, e.g. with "
                 f"of({self.weightings[0]!r})"
             )
         return self.of(self.weightings[0])

@@ -1,4 +1,4 @@
-"""How notes and errors name things: counts and lists that stay short."""
+"""Counts, lists, durations and names as notes and errors write them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from fwshapley._internal.checks import Array
 
 MOST_NAMED = 6
 MOST_LETTERS = 40
-MINUTE = 60
+SECONDS_PER_MINUTE = 60
+MILLISECONDS_PER_SECOND = 1000
 
 DIGITS = 3
-"""Digits of the largest number of a table; all others have as many decimals."""
+"""Significant digits of the largest number of a table; all its numbers have the same number of decimals."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -24,12 +25,12 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Iterable[object], most: int = MOST_NAMED) -> str:
-    """Return the first few names, and how many more there are."""
+    """Return the first few names, shortened, and how many more there are."""
     return listed_whole((shortened(str(name)) for name in names), most)
 
 
 def listed_whole(names: Iterable[object], most: int = MOST_NAMED) -> str:
-    """Return the first few names as `listed` does, none of them cut: names of files, which people copy."""
+    """Return the first few names as `listed` does, but complete: names of files, which people copy."""
     shown = [printable(str(name)) for name in names]
     more = f" and {len(shown) - most:,} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
@@ -37,26 +38,26 @@ def listed_whole(names: Iterable[object], most: int = MOST_NAMED) -> str:
 
 def duration(seconds: float) -> str:
     """Return "0.41 ms", "130 ms", "9.1 s", "3.2 min"."""
-    if seconds >= MINUTE:
-        return f"{seconds / MINUTE:.1f} min"
-    amount = 1e3 * seconds
-    if round(amount) >= 1000:  # noqa: PLR2004 - a second
+    if seconds >= SECONDS_PER_MINUTE:
+        return f"{seconds / SECONDS_PER_MINUTE:.1f} min"
+    milliseconds = MILLISECONDS_PER_SECOND * seconds
+    if round(milliseconds) >= MILLISECONDS_PER_SECOND:
         return f"{seconds:.1f} s"
-    return f"{amount:.0f} ms" if amount >= 10 else f"{amount:.2g} ms"  # noqa: PLR2004 - two digits or more
+    return f"{round(milliseconds)} ms" if milliseconds >= 10 else f"{milliseconds:.2g} ms"  # noqa: PLR2004 - two digits
 
 
 def printable(text: str) -> str:
-    """Return a text on one line, without what a terminal might obey."""
+    """Return a text on one line, without control characters."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def shortened(text: str) -> str:
-    """Return a text that may be printed, cut where it gets long."""
+    """Return a printable text, cut to a length."""
     plain = printable(text)
     return plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 1] + "…"
 
 
 def decimals_for(values: Array) -> int:
-    """Return how many decimals to write numbers of a table with."""
+    """Return the number of decimals for the numbers of a table."""
     largest = float(np.abs(to_numpy(values)).max())
     return max(DIGITS - 1 - math.floor(math.log10(largest)), 0) if largest > 0 else DIGITS

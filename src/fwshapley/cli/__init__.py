@@ -1,4 +1,4 @@
-"""The `fwshapley` command: one module for each thing that it does."""
+"""The `fwshapley` command: one module per command, beside what they share."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from typing import Annotated
 import typer
 
 from fwshapley.cli import explain, fit, value, weights
-from fwshapley.cli.command import Command
-from fwshapley.cli.console import console
+from fwshapley.cli.console import Command, console
 from fwshapley.version import __version__
 
 app = typer.Typer(
     name="fwshapley",
-    help="Weighted Shapley values.\n\n"
-    "A semivalue credits each player of a game for what it adds to coalitions of the others; the weighting says "
-    "which coalition sizes count. Start with: fwshapley weights --alpha 16 --beta 1 --players 12",
+    help="Explain predictions, and find wrong labels, with weighted Shapley values.\n\n"
+    "A semivalue is the average of what a player adds to coalitions of the others; its weights say how much each "
+    "coalition size counts.\n\nStart with: fwshapley weights --alpha 16 --beta 1 --players 12",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def show_version(wanted: bool) -> bool:  # noqa: FBT001 - typer calls it so
-    """Print the version and stop, if wanted."""
-    if wanted:
+def show_version(flag: bool) -> bool:  # noqa: FBT001 - typer passes it by position
+    """Print the version and exit, with --version."""
+    if flag:
         console.print(f"fwshapley {__version__}", highlight=False)
         raise typer.Exit
-    return wanted
+    return flag
 
 
 @app.callback()
@@ -37,8 +36,8 @@ def main(
         bool, typer.Option("--version", help="Show the version and exit.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Weighted Shapley values."""
-    del version  # its callback has dealt with it
+    """Explain predictions, and find wrong labels, with weighted Shapley values."""
+    del version  # handled by its callback
 
 
 for command in (fit.fit, explain.explain, value.value, weights.weights):

@@ -1,4 +1,4 @@
-"""What `fit` keeps in the file of an explainer, so that `explain` reads its inputs in the same way."""
+"""What `fwshapley fit` writes into the file of an explainer, so that `explain` reads inputs in the same format."""
 
 from __future__ import annotations
 
@@ -8,105 +8,98 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fwshapley._internal.bundle import load_bundle
-from fwshapley.cli.images.files import Size
-from fwshapley.cli.input_reading import Reading
+from fwshapley._internal.safetensors_file import load_bundle
+from fwshapley.cli.input_files import InputFormat
+from fwshapley.cli.pictures.files import Size
 from fwshapley.explanation.persistence import FILE, KIND
 from fwshapley.games.masked_model import Output
-from fwshapley.tables.encoding import Form
+from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.version import __version__
 
 COMMAND = "fwshapley fit"
-"""Under what name the explainer holds the record."""
+"""Key of the record in the explainer's metadata."""
 
 
 @dataclass(frozen=True)
-class Record:
+class FitRecord:
     """How an explainer was fitted.
 
     Attributes:
-        model: what it was called on the command line; it is shown, and never imported from here.
-        reading: how inputs were read.
+        model: its name on the command line; it is shown, and never imported from here.
+        format: of the inputs.
         notes: what was read and done.
         arguments: of the command.
         version: of fwshapley.
     """
 
     model: str | None
-    reading: Reading
+    format: InputFormat
     notes: tuple[str, ...] = ()
     arguments: Mapping[str, Any] | None = None
     version: str = __version__
 
     def facts(self) -> dict[str, Any]:
-        """Return everything about it, as JSON holds it; paths among the arguments as text."""
-        found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
-        return found
+        """Return the record, JSON-compatible; paths among the arguments become text."""
+        facts: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        return facts
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Record:
+    def from_facts(cls, facts: Mapping[str, Any]) -> FitRecord:
         """Return the record whose `facts` were saved."""
-        return cls(**{**facts, "reading": Reading.from_facts(facts["reading"]), "notes": tuple(facts["notes"])})
+        return cls(**{**facts, "format": InputFormat.from_facts(facts["format"]), "notes": tuple(facts["notes"])})
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What a folder with an explainer holds, as far as it can be told without the model.
+class ExplainerFile:
+    """What the file of an explainer contains besides networks.
 
     Attributes:
-        record: how it was fitted; guessed where that was not saved.
-        recorded: whether it was saved by `fwshapley fit`.
-        needs_model: name of the class of the model, whose code is needed to load it; None where it is not needed.
-        output: what a coalition is worth.
-        black_box: whether the model was no torch module.
-        output_names: one per output.
-        agreement: share of inputs on which surrogate and model decide alike; None where it is not known.
+        record: how the explainer was fitted; guessed if Python saved it.
+        is_recorded: whether `fwshapley fit` saved it.
+        needs_model: class of the model, if its code is needed to load the explainer; otherwise None.
+        output: what the value of a coalition is.
+        is_black_box: whether the model was not a torch module.
     """
 
-    record: Record
-    recorded: bool
+    record: FitRecord
+    is_recorded: bool
     needs_model: str | None
     output: Output
-    black_box: bool
-    output_names: tuple[str, ...]
-    agreement: float | None
+    is_black_box: bool
 
 
-def look_into(folder: Path) -> Stored:
-    """Return what a folder holds, or say that it holds no explainer."""
+def open_explainer(folder: Path) -> ExplainerFile:
+    """Read the description of the explainer in a folder."""
+    path = folder / FILE
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
-    if not (folder / FILE).exists():
-        raise FileNotFoundError(f"{folder} holds no explainer ({FILE}): make one with fwshapley fit")
-    facts, tensors = load_bundle(folder / FILE, KIND)
-    surrogate, known = facts["surrogate"], _read_record(facts["record"], folder / FILE)
-    return Stored(
-        record=known or Record(None, _guess(facts, tuple(tensors["players"].shape))),
-        recorded=known is not None,
-        needs_model=surrogate["model"] if surrogate["model"] and surrogate["fresh"] is None else None,
+    if not path.exists():
+        raise FileNotFoundError(f"{folder} contains no explainer ({FILE}): make one with fwshapley fit")
+    facts, tensors = load_bundle(path, KIND)
+    surrogate = facts["surrogate"]
+    saved = (facts["metadata"] or {}).get(COMMAND)
+    try:
+        record = None if saved is None else FitRecord.from_facts(saved)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} contains a record of fwshapley fit that cannot be read: {error}") from error
+    has_own_code = surrogate["class"] != "TableSurrogate" and surrogate["shape"] is None
+    return ExplainerFile(
+        record=record or FitRecord(None, _guess_format(facts, tuple(tensors["players"].shape))),
+        is_recorded=record is not None,
+        needs_model=surrogate["network"] if has_own_code else None,
         output=facts["output"],
-        black_box=facts["black_box"],
-        output_names=tuple(facts["output_names"]),
-        agreement=(facts["fidelity"] or {}).get("agreement"),
+        is_black_box=facts["is_black_box"],
     )
 
 
-def _read_record(record: Mapping[str, Any] | None, path: Path) -> Record | None:
-    """Return what `fit` recorded; None where a program saved the explainer, with a record of its own or with none."""
-    if record is None or COMMAND not in record:
-        return None
-    try:
-        return Record.from_facts(record[COMMAND])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} holds a record of fwshapley fit that cannot be read: {error}") from error
-
-
-def _guess(facts: Mapping[str, Any], shape: tuple[int, ...]) -> Reading:
-    """Return how inputs are read for an explainer that was saved by Python."""
-    form = None if facts["form"] is None else Form.from_facts(facts["form"])
-    if form is None:
-        return Reading(kind="images", size=Size(*shape), channels=facts["example"][1], layout="NCHW")
-    if not form.frame:
-        return Reading(kind="rows")
-    texts = tuple(each.name for each in form.columns if each.categories and isinstance(each.categories[0], str))
-    return Reading(kind="table", columns=form.names, texts=texts)
+def _guess_format(facts: Mapping[str, Any], shape: tuple[int, ...]) -> InputFormat:
+    """Return the likely format of inputs of an explainer that Python saved."""
+    if facts["schema"] is None:
+        return InputFormat(kind="images", size=Size(*shape), channels=facts["input_shape"][0], layout="NCHW")
+    schema = TableSchema.from_facts(facts["schema"])
+    if not schema.is_frame:
+        return InputFormat(kind="rows")
+    texts = tuple(
+        column.name for column in schema.columns if column.categories and isinstance(column.categories[0], str)
+    )
+    return InputFormat(kind="table", columns=schema.names, texts=texts)

@@ -1,4 +1,4 @@
-"""Models as the command line names them: an attribute of a module, or a file saved by torch.export."""
+"""Models by their names on the command line: an attribute of a Python module, or a file of torch.export."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import listed
-from fwshapley.cli.input_reading import FROM_CHANNELS_FIRST, Layout
-from fwshapley.cli.user_code import remember_folder, remember_model, remember_module, say
-from fwshapley.explanation.black_box import Ask, find_function, sum_to_one
-from fwshapley.explanation.surrogate import PREDICTIONS, as_columns
+from fwshapley.cli.pictures.files import Layout, from_channels_first
+from fwshapley.cli.user_errors import describe, remember_folder, remember_model, remember_module
+from fwshapley.explanation.black_box import Function, find_function, sum_to_one
+from fwshapley.explanation.predictions import PREDICTIONS, as_columns
 from fwshapley.games.masked_model import KINDS, Kind, Output
 
 EXPORTED = ".pt2"
@@ -54,22 +54,22 @@ def find_model(name: str, output: OutputChoice) -> Any:  # noqa: ANN401 - a torc
         return ExportedModel(path, "classes" if output == "auto" else KINDS[output])
     if path.suffix.lower() in PICKLED:
         raise ValueError(
-            f"{name} may be a pickle, which runs whatever code it holds: load it in a Python file of yours, e.g. "
-            f"model.py with a line 'model = ...', and give model.py:model. Here a model is {KINDS_OF_MODEL}"
+            f"{name} may be a pickle, which can run any code: load it in a Python file of yours, such as model.py "
+            f"with a line 'model = ...', and give model.py:model. A model must be {KINDS_OF_MODEL}"
         )
     if path.suffix.lower() in FOREIGN:
         raise ValueError(
-            f"{name} cannot be read: write a function that asks it for outputs, e.g. 'predict' in model.py, and give "
-            f"model.py:predict. Here a model is {KINDS_OF_MODEL}"
+            f"{name} cannot be read: write a function that returns its outputs, such as 'predict' in model.py, and "
+            f"give model.py:predict. A model must be {KINDS_OF_MODEL}"
         )
     where, colon, attribute = name.rpartition(":")
     if not colon or not where or not attribute:
-        raise ValueError(f"{name!r} names no model: give {KINDS_OF_MODEL}")
+        raise ValueError(f"a model must be {KINDS_OF_MODEL}; got {name!r}")
     called = attribute.endswith(CALL)
     module = _import(where)
     remember_module(module)
-    found = _attribute_of(module, attribute.removesuffix(CALL), where)
-    model = _call(found, name) if called else found
+    value = _attribute_of(module, attribute.removesuffix(CALL), where)
+    model = _call(value, name) if called else value
     _check_model(model, name)
     remember_model(model)
     return model
@@ -91,7 +91,7 @@ def _import(where: str) -> ModuleType:
         raise
     except SystemExit as error:
         raise ValueError(
-            f"{where} ended Python as it was imported ({say(error)}): guard what a script does by if __name__ == "
+            f"importing {where} ended Python ({describe(error)}): put the code of a script below if __name__ == "
             "'__main__'"
         ) from error
     except BaseException as error:  # whatever the user's code may raise
@@ -99,14 +99,14 @@ def _import(where: str) -> ModuleType:
             raise ModuleNotFoundError(
                 f"there is no module {error.name} in {folder} or among the packages installed"
             ) from error
-        raise ValueError(f"{where} could not be imported: {say(error)}") from error
+        raise ValueError(f"{where} could not be imported: {describe(error)}") from error
 
 
 def _import_file(path: Path) -> ModuleType:
     name = path.stem if path.stem not in sys.modules else f"{path.stem} of {path.resolve()}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is no Python file")
+        raise ValueError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # or its dataclasses and pickles would not find it
     try:
@@ -118,62 +118,62 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _attribute_of(module: ModuleType, attribute: str, where: str) -> Any:  # noqa: ANN401 - anything
-    found: Any = module
+    value: Any = module
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             names = [name for name in vars(module) if not name.startswith("_")]
             meant = find_closest(attribute, names)
             hint = f" (did you mean {meant!r}?)" if meant else ""
             raise ValueError(f"{where} has no {attribute!r}{hint}; it has {listed(names, MOST_NAMES)}")
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
-def _call(found: Any, name: str) -> Any:  # noqa: ANN401 - anything
+def _call(function: Any, name: str) -> Any:  # noqa: ANN401 - anything
     try:
-        return found()
+        return function()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever the user's code may raise
-        raise ValueError(f"{name} failed: {say(error)}") from error
+        raise ValueError(f"{name} failed: {describe(error)}") from error
 
 
-def _check_model(found: Any, name: str) -> None:  # noqa: ANN401 - anything
-    if isinstance(found, type):
+def _check_model(value: Any, name: str) -> None:  # noqa: ANN401 - anything
+    if isinstance(value, type):
         raise TypeError(f"{name} is a class, not a model: to call it, write '{name}()'")
-    if isinstance(found, FunctionType) and not inspect.signature(found).parameters:
+    if isinstance(value, FunctionType) and not inspect.signature(value).parameters:
         raise TypeError(f"{name} is a function without arguments: if it returns the model, write '{name}()'")
-    if not (isinstance(found, nn.Module) or callable(found) or hasattr(found, "predict")):
+    if not (isinstance(value, nn.Module) or callable(value) or hasattr(value, "predict")):
         raise TypeError(
-            f"{name} is a {type(found).__name__}: a model is a torch module, a function, or an estimator with "
-            "predict_proba or predict"
+            f"{name} must be a torch module, a function, or an estimator with predict_proba or predict; it is a "
+            f"{type(value).__name__}"
         )
 
 
-def as_in_file(model: Any, layout: Layout) -> Any:  # noqa: ANN401 - a function or an estimator
-    """Return a model that gets images with their axes as in the file that it is asked about.
+def as_in_file(model: Any, layout: Layout | None) -> Any:  # noqa: ANN401 - a module, a function or an estimator
+    """Return a model that gets images with their axes as in the file that they come from.
 
-    A program of torch.export gets channels first, as a torch module does.
+    A torch module and a program of torch.export get channels first.
     """
-    if layout == "NCHW" or isinstance(model, ExportedModel):
+    if layout in (None, "NCHW") or isinstance(model, nn.Module | ExportedModel):
         return model
-    asked = find_function(model)
+    function = find_function(model)
 
     def ask(images: NDArray[Any]) -> Any:  # noqa: ANN401 - whatever the model returns
-        return asked.ask(FROM_CHANNELS_FIRST[layout](images))
+        return function.call(from_channels_first(images, layout))
 
-    return ReorderedClassifier(ask, getattr(model, "classes_", None)) if asked.probabilities else ask
+    return ReorderedClassifier(ask, getattr(model, "classes_", None)) if function.probabilities else ask
 
 
 class ReorderedClassifier:
-    """An estimator with predict_proba that gets images in another order of axes.
+    """A classifier that gets images with their axes in another order.
 
     Args:
-        ask: its predict_proba, in that order.
-        classes: that it says it knows.
+        ask: its predict_proba, of images in that order.
+        classes: its classes.
     """
 
-    def __init__(self, ask: Ask, classes: Any) -> None:  # noqa: ANN401 - as scikit-learn has it
+    def __init__(self, ask: Function, classes: Any) -> None:  # noqa: ANN401 - as scikit-learn has it
         self.predict_proba, self.classes_ = ask, classes
 
 
@@ -181,22 +181,23 @@ class ExportedModel:
     """A program of torch.export as a function on arrays: probabilities of classes or labels, or values.
 
     Args:
-        path: of the file. Reading it may run code that it holds, so it must come from someone you trust.
-        kind: what its outputs are: logits of "classes" or "labels", or "values". Outputs of classes that are
-            probabilities in the first batch are taken for such from then on.
+        path: of the file. Reading it can run code, so it must come from someone you trust.
+        kind: of its outputs: logits of "classes" or "labels", or "values". If outputs of classes sum to 1 in the first
+            batch, they count as probabilities.
     """
 
     def __init__(self, path: Path, kind: Kind) -> None:
         program = _load_program(path)
         _check_outputs(program, path, kind)
         self.most_rows = _most_rows(program, path)
-        self.kind, self.ask = kind, program.module()
-        self.probabilities: bool | None = None  # known from the first batch on
+        self.kind = kind
+        self.ask = program.module()
+        self.probabilities: bool | None = None  # decided by the first batch
         tensors = [*program.state_dict.values(), *program.constants.values()]
-        self.device = next((each.device for each in tensors if isinstance(each, Tensor)), torch.device("cpu"))
+        self.device = next((tensor.device for tensor in tensors if isinstance(tensor, Tensor)), torch.device("cpu"))
 
     def __call__(self, x: Any) -> NDArray[np.float32]:  # noqa: ANN401 - an array or a DataFrame
-        """Outputs of a batch; logits come out as probabilities."""
+        """Outputs of a batch, logits turned into probabilities."""
         rows = torch.as_tensor(np.array(x, dtype=np.float32)).to(self.device)
         with torch.no_grad():
             out = torch.cat([as_columns(self.ask(part)).float() for part in rows.split(self.most_rows)])
@@ -215,14 +216,14 @@ def _load_program(path: Path) -> torch.export.ExportedProgram:
 
 
 def _most_rows(program: torch.export.ExportedProgram, path: Path) -> int:
-    """Return how many rows a program takes at once, or say how to export one that takes several."""
+    """Return how many rows a program accepts at once; raise an error if the number is fixed."""
     names = program.graph_signature.user_inputs
     if len(names) != 1:
-        raise ValueError(f"{path} takes {len(names)} inputs: export a model of one")
+        raise ValueError(f"{path} takes {len(names)} inputs: export a model of one input")
     value = next(node.meta["val"] for node in program.graph.nodes if node.name == names[0])
     rows = value.shape[0]
     if isinstance(rows, int):
-        raise ValueError(  # noqa: TRY004 - a file, not an argument, is of the wrong kind
+        raise ValueError(  # noqa: TRY004 - the file is wrong, not the type of an argument
             f"{path} takes batches of {rows} inputs only: export it with {HOW_TO_EXPORT}"
         )
     bounds = program.range_constraints.get(rows.node.expr)
@@ -237,6 +238,6 @@ def _check_outputs(program: torch.export.ExportedProgram, path: Path, kind: Kind
         raise ValueError(f"{path} must return (batch, outputs), it returns {shape}")
     if kind == "classes" and (value.ndim == 1 or value.shape[1] == 1):
         raise ValueError(
-            f"{path} has one output, so there are no classes: use output='label_probability' if it is the logit of a "
-            "yes or no, output='raw' if it is a value"
+            f"{path} has one output, so it has no classes: use output='label_probability' if the output is the logit "
+            "of a label, output='raw' if it is a number"
         )

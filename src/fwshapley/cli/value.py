@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,54 +15,49 @@ from rich.markup import escape
 
 import fwshapley as fw
 from fwshapley._internal.checks import MAX_SEED
-from fwshapley._internal.files import locked
+from fwshapley._internal.files import check_free, locked
+from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.wording import counted
-from fwshapley.cli import value_report as valuation_report
+from fwshapley.cli.checkpoints import Checkpoints
 from fwshapley.cli.console import (
     MOST_STEPS,
     check_matplotlib,
-    console,
     errors,
     errors_explained,
+    print_line,
 )
-from fwshapley.cli.fitting import CHECKPOINTS, about_going_on
-from fwshapley.cli.image_folders import Learning, read_folders
-from fwshapley.cli.images.files import parse_size
-from fwshapley.cli.input_reading import Reading, parse_numbers
-from fwshapley.cli.labeled_table import Table, read_table
-from fwshapley.cli.value_report.findings import Labeled
-from fwshapley.explanation.inputs import choose_device
+from fwshapley.cli.input_files import image_format
+from fwshapley.cli.pictures.features import Training, read_folders
+from fwshapley.cli.value_report import Labeled, inspect, result_names, show, write_results
 from fwshapley.games.knn import Utility
+from fwshapley.tables.labeled_table import Table, read_table
 from fwshapley.valuation.knn.distances import Metric
 
-reading = partial(typer.Option, rich_help_panel="What is read")
-writing = partial(typer.Option, rich_help_panel="What is written")
-valuing = partial(typer.Option, rich_help_panel="How points are valued")
-pictured = partial(typer.Option, rich_help_panel="Of pictures")
+reading = partial(typer.Option, rich_help_panel="Input")
+writing = partial(typer.Option, rich_help_panel="Output")
+valuing = partial(typer.Option, rich_help_panel="Values")
+pictured = partial(typer.Option, rich_help_panel="Folders of pictures")
 
-DATA_HELP = "A .csv file, an .npz file with arrays x and y, or a folder of pictures with a folder for each class."
-LABEL_HELP = "Column of labels; an .npz file can do without."
-REFERENCE_HELP = "Data that points are valued by their use for. Without it points are valued by each other."
-SCALE_HELP = "Standardize numbers, or use them as they are; of pictures for a backbone, divide bytes by 255."
+DATA_HELP = "A .csv file, an .npz file with arrays x and y, or a folder of pictures with one folder per class."
+LABEL_HELP = "Column of labels; not needed for an .npz file."
+REFERENCE_HELP = "Reference points: data that the points help to predict. Without it, points are valued by each other."
+SCALE_HELP = "Standardize numbers, or use them as they are. For a --backbone: divide bytes by 255, or not."
 UTILITY_HELP = (
-    "What neighbors are worth: the share of k that has the right label (soft), the share of those there are "
-    "(normalized), or whether it wins the vote."
+    "What the k nearest neighbors are valued for: the share of them with the correct label (soft; normalized if there "
+    "are fewer than k), or whether the correct label wins their vote (vote)."
 )
-SIZE_HELP = "Resize pictures, such as 64x64; by default as they are, but 32 pixels a side at most without a backbone."
+SIZE_HELP = "Resize pictures, e.g. to 64x64; by default they keep their size, at most 32x32 without a --backbone."
 BACKBONE_HELP = (
-    "Take features from this network instead of training some: package.module:attribute, file.py:attribute (both may "
-    "run code, as may what follows), or a .pt2 file of torch.export."
+    "Take features from this network instead of training networks: package.module:attribute or file.py:attribute "
+    "(both run code), or a .pt2 file of torch.export."
 )
 
 Options = Mapping[str, object]
-"""Options by name; those that were not given are None or False."""
+"""Options by name; None or False if an option was not given."""
 
 DEFAULT_FOLDS = 5
 MANY_SHARED = 0.1
-"""Share of the reference points that are points to be valued too, from which on that is no coincidence."""
-
-MANY_PAIRS = 10**10
-"""Pairs of points from which on a valuation takes a quarter of an hour or more on one core."""
+"""Share of the reference points that are also valued, from which the user is warned."""
 
 
 def value(
@@ -70,52 +65,52 @@ def value(
     *,
     label: Annotated[str | None, reading("--label", "-l", metavar="COLUMN", help=LABEL_HELP)] = None,
     reference: Annotated[Path | None, reading("--reference", "-r", metavar="DATA", help=REFERENCE_HELP)] = None,
-    ignore: Annotated[list[str] | None, reading(metavar="COLUMN", help="Column to leave out; may be repeated.")] = None,
+    ignore: Annotated[list[str] | None, reading(metavar="COLUMN", help="Column to ignore; may be repeated.")] = None,
     scale: Annotated[bool, reading(help=SCALE_HELP)] = True,
-    encoding: Annotated[str | None, reading(metavar="NAME", help="Of .csv files, such as cp1252.")] = None,
+    encoding: Annotated[str | None, reading(metavar="NAME", help="Text encoding of .csv files, e.g. cp1252.")] = None,
     size: Annotated[str | None, pictured(metavar="HxW", help=SIZE_HELP)] = None,
-    gray: Annotated[bool | None, pictured("--gray/--rgb", help="Color; by default as they are.")] = None,
-    folds: Annotated[int | None, pictured(min=2, metavar="N", help="Networks to train, one for each; 5.")] = None,
-    seconds: Annotated[float | None, pictured(metavar="X", help="Time to train, all networks together.")] = None,
+    gray: Annotated[bool | None, pictured("--gray/--rgb", help="Color of pictures; by default unchanged.")] = None,
+    folds: Annotated[int | None, pictured(min=2, metavar="N", help="Number of networks, one per fold; 5.")] = None,
+    seconds: Annotated[float | None, pictured(metavar="X", help="Training time of all networks together.")] = None,
     steps: Annotated[
-        int | None, pictured(min=1, max=MOST_STEPS, metavar="N", help="Steps to train, all networks together.")
+        int | None, pictured(min=1, max=MOST_STEPS, metavar="N", help="Training steps of all networks together.")
     ] = None,
-    seed: Annotated[int | None, pictured(min=0, max=MAX_SEED, metavar="N", help="Of the training.")] = None,
-    resume: Annotated[bool, pictured("--resume", help="Go on with training that was stopped.")] = False,
+    seed: Annotated[int | None, pictured(min=0, max=MAX_SEED, metavar="N", help="Seed of the training.")] = None,
+    resume: Annotated[bool, pictured("--resume", help="Continue training that was stopped.")] = False,
     backbone: Annotated[str | None, pictured(metavar="MODEL", help=BACKBONE_HELP)] = None,
-    mean: Annotated[str | None, pictured(metavar="X,X,X", help="For a backbone: subtracted from each channel.")] = None,
-    std: Annotated[str | None, pictured(metavar="X,X,X", help="For a backbone: each channel is divided by it.")] = None,
-    alpha: Annotated[float, valuing(metavar="X", help="Larger favors small coalitions.")] = 1.0,
-    beta: Annotated[float, valuing(metavar="X", help="Larger favors large ones; 1 and 1 is Shapley.")] = 1.0,
-    k: Annotated[int, valuing("--k", "-k", min=1, metavar="N", help="Nearest neighbors that decide.")] = 5,
+    mean: Annotated[str | None, pictured(metavar="X,X,X", help="For a --backbone: subtract from channels.")] = None,
+    std: Annotated[str | None, pictured(metavar="X,X,X", help="For a --backbone: divide channels by it.")] = None,
+    alpha: Annotated[float, valuing(metavar="X", help="A larger alpha gives small coalitions more weight.")] = 1.0,
+    beta: Annotated[float, valuing(metavar="X", help="A larger beta gives large ones more; 1 and 1 is Shapley.")] = 1.0,
+    k: Annotated[int, valuing("--k", "-k", min=1, metavar="N", help="Number of nearest neighbors.")] = 5,
     utility: Annotated[Utility, valuing(help=UTILITY_HELP)] = "soft",
-    metric: Annotated[Metric, valuing(help="How far two points are apart.")] = "euclidean",
+    metric: Annotated[Metric, valuing(help="Distance between points.")] = "euclidean",
     jobs: Annotated[
-        int | None, valuing("--jobs", "-j", min=1, metavar="N", help="Cores to use instead of all.")
+        int | None, valuing("--jobs", "-j", min=1, metavar="N", help="Number of cores; all by default.")
     ] = None,
-    device: Annotated[str, valuing(metavar="NAME", help="Such as cpu or cuda; auto is a GPU if any.")] = "auto",
+    device: Annotated[str, valuing(metavar="NAME", help="E.g. cpu or cuda; auto is a GPU if there is one.")] = "auto",
     out: Annotated[Path, writing("--out", "-o", metavar="FOLDER", help="Folder for the results.")],
-    top: Annotated[int, writing(min=1, metavar="N", help="Suspicious points to show.")] = 20,
+    top: Annotated[int, writing(min=1, metavar="N", help="Number of suspicious points to show.")] = 20,
     report: Annotated[bool, writing(help="Write report.html, which needs matplotlib.")] = True,
-    force: Annotated[bool, writing("--force", help="Replace results that are in the folder.")] = False,
+    force: Annotated[bool, writing("--force", help="Replace results in the folder.")] = False,
 ) -> None:
-    """Find points whose label is probably wrong: what each row or picture is worth to its neighbors.
+    """Find rows or pictures whose label is probably wrong, by how much each helps to predict its neighbors.
 
-    Numbers of a table are standardized, categories and dates turned into numbers, and what was done is said.
-    Pictures are compared by what networks say of them that were trained on the others; or by a network of yours.
-    The folder gets ranking.csv with all points, the most suspicious first, report.html and valuation.safetensors.
-    In ranking.csv, the verdict of a suspicious point says whether its neighbors have another label, which is then
-    suggested, or agree with its own; neighbors of other points are not asked.
+    In a table, numbers are standardized, and categories and dates are converted to numbers; the output says how.
+    Pictures are compared by cross-fitted class probabilities, or by the features of your own network (--backbone).
+    The output folder contains ranking.csv (all points, the most suspicious first), report.html, and
+    valuation.safetensors. In ranking.csv, the verdict of a suspicious point is "another label" if most of its neighbors
+    have another one, which is then suggested, or "neighbors agree"; other points are not compared.
 
     Start with: fwshapley value train.csv --label species --out results
 
     Or with: fwshapley value photos/ --out results
     """
     trained = data.is_dir() and backbone is None
-    when_stopped = partial(about_going_on, out, time.time()) if trained else lambda: "stopped"
-    with errors_explained(when_stopped), ExitStack() as kept:
+    saved = Checkpoints(out, ["fold_*"])
+    with errors_explained(saved.about_stopping if trained else lambda: "stopped"), ExitStack() as kept:
         weights = fw.Beta(alpha, beta)
-        choose_device(device)  # or say that it cannot be used
+        choose_device(device)  # raises an error if it cannot be used
         _check_options(
             data,
             of_tables={"--label": label, "--ignore": ignore or None, "--encoding": encoding},
@@ -123,48 +118,52 @@ def value(
             of_training={"--folds": folds, "--seconds": seconds, "--steps": steps, "--seed": seed, "--resume": resume},
             of_backbones={"--mean": mean, "--std": std, "--no-scale": data.is_dir() and not scale},
         )
-        learning = Learning(
-            backbone,
-            folds=folds or DEFAULT_FOLDS,
-            budget=None if seconds is None and steps is None else fw.Budget(seconds, steps),
-            seed=seed or 0,
-            device=device,
-            checkpoints=out / CHECKPOINTS,
-            resume=resume,
-        )
         kept.enter_context(locked(out))
-        valuation_report.check_folder(out, report=report, force=force)
+        check_free(out, result_names(report=report), force=force)
         if trained:
-            learning.check_stopped(force=force)
+            saved.check(resume=resume, force=force)
+            if not resume:
+                saved.remove()
         if report:
             check_matplotlib("the report: --no-report")
         points: Labeled
         references: Labeled | None
         if data.is_dir():
-            how = _reading(size, gray, mean, std, scale=scale)
-            points, references = read_folders(data, reference, how, learning, k)
+            budget = None if seconds is None and steps is None else fw.Budget(seconds, steps)
+            points, references = read_folders(
+                data,
+                reference,
+                image_format(size, gray, mean, std, scaled=scale),
+                backbone=backbone,
+                training=Training(folds or DEFAULT_FOLDS, budget, seed or 0, saved.path, resume),
+                k=k,
+                device=device,
+            )
         else:
             points, references = _read_tables(data, reference, label, encoding or "utf-8", ignore or (), scale=scale)
-        _warn_of_long_work(points, references)
         if references is not None:
             _warn_of_shared_points(points, references)
-        findings = valuation_report.value_points(
-            points,
-            references,
-            weights=weights,
+        if metric == "cosine":
+            _check_directions(points, references)
+        valuation = fw.value_neighbors(
+            points.x,
+            points.y,
+            None if references is None else (references.x, references.y),
             k=k,
+            weights=weights,
             utility=utility,
             metric=metric,
-            top=top,
-            jobs=jobs,
             device=device,
+            n_jobs=jobs,
         )
-        written = valuation_report.write(findings, out, report=report)
+        provenance = {**valuation.provenance, **points.origin}
+        valuation = replace(valuation, classes=points.classes.names, provenance=provenance)
+        valued = inspect(points, references, valuation, top)
+        written = write_results(valued, out, report=report)
         if trained:
-            learning.clear()
-        valuation_report.show(findings, console)
-        names = ", ".join(path.name for path in written)
-        console.print(f"\nwritten to [bold]{escape(str(out))}[/bold]: {names}", highlight=False, soft_wrap=True)
+            saved.remove()
+        show(valued)
+        print_line(f"\nwritten to [bold]{escape(str(out))}[/bold]: {', '.join(path.name for path in written)}")
 
 
 def _check_options(
@@ -172,29 +171,19 @@ def _check_options(
 ) -> None:
     """Raise an error if an option was given that does not apply to the data."""
     if not data.is_dir():
-        _refuse({**of_pictures, **of_training, **of_backbones}, f"is for folders of pictures, which {data} is not")
+        _refuse({**of_pictures, **of_training, **of_backbones}, f"is for folders of pictures; {data} is not a folder")
         return
     _refuse(of_tables, f"is for tables, and {data} is a folder of pictures")
     if of_pictures["--backbone"] is None:
-        _refuse(of_backbones, "is for a --backbone: networks that are trained here standardize by themselves")
+        _refuse(of_backbones, "is for a --backbone: networks that this command trains standardize pictures themselves")
     else:
-        _refuse(of_training, "is for networks that are trained on the pictures: leave it out, or the --backbone")
+        _refuse(of_training, "is for networks that are trained on the pictures: omit it, or the --backbone")
 
 
 def _refuse(options: Options, why: str) -> None:
-    for name, given in options.items():
-        if given is not None and given is not False:
+    for name, option in options.items():
+        if option is not None and option is not False:
             raise ValueError(f"{name} {why}")
-
-
-def _reading(size: str | None, gray: bool | None, mean: str | None, std: str | None, *, scale: bool) -> Reading:  # noqa: FBT001 - three-valued
-    return Reading(
-        size=None if size is None else parse_size(size),
-        color=None if gray is None else "gray" if gray else "rgb",
-        scaled=scale,
-        mean=None if mean is None else parse_numbers(mean),
-        std=None if std is None else parse_numbers(std),
-    )
 
 
 def _read_tables(
@@ -204,31 +193,34 @@ def _read_tables(
     return table, None if reference is None else table.read_reference(reference, encoding=encoding)
 
 
-def _warn_of_long_work(points: Labeled, references: Labeled | None) -> None:
-    others = points if references is None else references
-    if len(points) * len(others) > MANY_PAIRS:
-        errors.print(
-            f"{counted(len(points), points.noun)} for {counted(len(others), 'reference')} are many: this takes long. "
-            f"A --reference of some thousand {points.noun}s would do.",
-            highlight=False,
-        )
+def _check_directions(points: Labeled, references: Labeled | None) -> None:
+    """Raise an error if a point has no direction, which the cosine compares."""
+    for labeled in (points, references):
+        if labeled is None:
+            continue
+        is_zero = ~labeled.x.any(axis=1)
+        if is_zero.any():
+            raise ValueError(
+                f"{labeled.noun} {labeled.keys[int(is_zero.argmax())]} of {labeled.path} is 0 in all columns and has "
+                "no direction; use --metric euclidean"
+            )
 
 
 def _warn_of_shared_points(points: Labeled, references: Labeled) -> None:
-    """Warn of a reference that has rows to be valued in it: right or wrong, each is its own nearest neighbor.
+    """Warn if the reference contains points to be valued: each is then its own nearest neighbor.
 
-    Not where rows are alike anyhow, nor where the reference knows some labels better.
+    Points that are equal to each other do not count; nor is there a warning if the reference corrects some labels.
     """
     rows = [row.tobytes() for row in points.x]
-    alike = Counter(rows)
-    known = {row: label for row, label in zip(rows, points.y.tolist(), strict=True) if alike[row] == 1}
-    labels = zip((row.tobytes() for row in references.x), references.y.tolist(), strict=True)
-    agree = [known[row] == label for row, label in labels if row in known]
+    counts = Counter(rows)
+    labels = {row: label for row, label in zip(rows, points.y.tolist(), strict=True) if counts[row] == 1}
+    reference_rows = zip((row.tobytes() for row in references.x), references.y.tolist(), strict=True)
+    agree = [labels[row] == label for row, label in reference_rows if row in labels]
     shared = len(agree)
     if shared > MANY_SHARED * len(references) and all(agree):
         errors.print(
-            f"{shared:,} of {counted(len(references), 'reference')} are among the {points.noun}s to be valued, where a "
-            "wrong label looks right: it predicts itself. Give others, or no --reference at all.",
+            f"{shared:,} of {counted(len(references), 'reference point')} are also among the {points.noun}s to be "
+            "valued, so that wrong labels predict themselves and look correct. Use another --reference, or none.",
             highlight=False,
             soft_wrap=True,
         )

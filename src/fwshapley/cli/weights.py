@@ -1,4 +1,4 @@
-"""`fwshapley weights`: which coalition sizes count under a weighting."""
+"""`fwshapley weights`: how much each coalition size counts under a semivalue."""
 
 from __future__ import annotations
 
@@ -13,41 +13,40 @@ from rich.table import Table
 
 import fwshapley as fw
 from fwshapley._internal.files import written_whole
-from fwshapley.cli.console import console, errors_explained
+from fwshapley.cli.console import console, errors_explained, print_line
 from fwshapley.plots import plot_weights
 from fwshapley.semivalues import check_players
 
 MOST_ROWS = 24
 BAR_WIDTH = 12
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+PLOT_HELP = "Also draw the weights, next to those of the Shapley value: a .png, .svg or .pdf file."
 
 
 def weights(
-    alpha: Annotated[float, typer.Option(help="Larger favors small coalitions.")] = 1.0,
-    beta: Annotated[float, typer.Option(help="Larger favors large coalitions.")] = 1.0,
+    alpha: Annotated[float, typer.Option(help="Larger: small coalitions count more.")] = 1.0,
+    beta: Annotated[float, typer.Option(help="Larger: large coalitions count more.")] = 1.0,
     players: Annotated[int, typer.Option("--players", "-n", help="Number of players in the game.")] = 12,
-    plot: Annotated[Path | None, typer.Option(help="Also draw them, beside Shapley's: FILE.png, .svg or .pdf.")] = None,
+    plot: Annotated[Path | None, typer.Option(help=PLOT_HELP)] = None,
 ) -> None:
-    """Show which coalition sizes count under Beta(alpha, beta)-weighted Shapley values.
+    """Show how much each coalition size counts under the semivalue Beta(alpha, beta).
 
     alpha = beta = 1 is the Shapley value, under which every size counts the same.
+
+    Start with: fwshapley weights --alpha 16 --beta 1 --players 12
     """
     with errors_explained():
         semivalue = fw.Beta(alpha, beta)
         check_players(players, name="--players")
-        _check_plot(plot)
+        if plot is not None and plot.suffix not in PLOT_SUFFIXES:
+            raise ValueError(f"--plot must end in {', '.join(PLOT_SUFFIXES)}; got {plot}")
         console.print(_weights_table(semivalue, players))
         if plot is not None:
             both = [semivalue] if semivalue == fw.Shapley() else [semivalue, fw.Shapley()]
             figure = plot_weights(both, players)
             with written_whole(plot) as path:
                 figure.savefig(path)
-            console.print(f"plot written to [bold]{escape(str(plot))}[/bold]", highlight=False, soft_wrap=True)
-
-
-def _check_plot(path: Path | None) -> None:
-    if path is not None and path.suffix not in PLOT_SUFFIXES:
-        raise ValueError(f"{path} must end in {', '.join(PLOT_SUFFIXES)}")
+            print_line(f"plot written to [bold]{escape(str(plot))}[/bold]")
 
 
 def _weights_table(semivalue: fw.Semivalue, n: int) -> Table:

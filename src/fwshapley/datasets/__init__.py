@@ -1,6 +1,6 @@
-"""Images with classes: CIFAR-10, SVHN and Fashion-MNIST, read from their files or downloaded and checked."""
+"""CIFAR-10, SVHN and Fashion-MNIST: images with classes, read from their official files or downloaded."""
 
-from fwshapley.datasets.images import LabeledImages, load
-from fwshapley.datasets.packed import read_packed
+from fwshapley.datasets.catalog import LabeledImages, load
+from fwshapley.datasets.formats import read_packed
 
 __all__ = ["LabeledImages", "load", "read_packed"]

@@ -1,8 +1,16 @@
-"""Monte Carlo estimates of any semivalue, with standard errors, within a budget of game calls."""
+"""Values of any game under any semivalue: exact by enumeration, or sampled with standard errors."""
 
 from fwshapley.estimators.estimate import Estimate
+from fwshapley.estimators.exact import exact_values, exact_wls_values
 from fwshapley.estimators.least_squares import least_squares_values
 from fwshapley.estimators.multilinear import multilinear_values
 from fwshapley.estimators.permutation import permutation_values
 
-__all__ = ["Estimate", "least_squares_values", "multilinear_values", "permutation_values"]
+__all__ = [
+    "Estimate",
+    "exact_values",
+    "exact_wls_values",
+    "least_squares_values",
+    "multilinear_values",
+    "permutation_values",
+]

@@ -30,7 +30,7 @@ MIN_DRAWS = 8
 """Independent draws below which the standard error of an estimate is infinite."""
 
 MIN_FREEDOM = MIN_DRAWS - 1
-"""Degrees of freedom that so many draws leave to a variance."""
+"""Degrees of freedom of a variance that is estimated from `MIN_DRAWS` draws."""
 
 POOLED_FREEDOM = 8
 """Degrees of freedom that the mean variance over all players adds to a player's own."""
@@ -150,8 +150,8 @@ class Estimate(Result):
 def quantile(level: float, freedom: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
     """Half width of a central interval of Student's t that has the mass `level`."""
     upper = (1 + level) / 2
-    found = stdtrit(freedom.clamp(max=NORMAL_FREEDOM).cpu().numpy(), upper)
-    return torch.as_tensor(found, dtype=freedom.dtype, device=freedom.device)
+    half_width = stdtrit(freedom.clamp(max=NORMAL_FREEDOM).cpu().numpy(), upper)
+    return torch.as_tensor(half_width, dtype=freedom.dtype, device=freedom.device)
 
 
 def widening(freedom: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
@@ -159,7 +159,7 @@ def widening(freedom: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
     return quantile(NOMINAL_LEVEL, freedom) / float(ndtri((1 + NOMINAL_LEVEL) / 2))
 
 
-class Errors(NamedTuple):
+class StandardErrors(NamedTuple):
     """Standard errors and their degrees of freedom."""
 
     stderr: Float64[Tensor, "players outputs"]
@@ -170,12 +170,12 @@ def pooled_errors(
     variance: Float64[Tensor, "players outputs"],
     freedom: Float64[Tensor, "players outputs"],
     unexplained: Bool[Tensor, " outputs"] | None = None,
-) -> Errors:
+) -> StandardErrors:
     """Standard errors from each player's variance, stabilized by the mean variance of all players.
 
     Few draws estimate the variance of one player badly, and may show none at all if the player seldom matters. So the
     mean over players counts as `POOLED_FREEDOM` further degrees of freedom (the moderated t of Smyth, 2004), and
-    Student's t accounts for the uncertainty that is left. Draws that are all equal show no variance for any player.
+    Student's t accounts for the remaining uncertainty. Draws that are all equal show no variance for any player.
     That is right for an additive game, whose values sum to the gain of all players. Otherwise errors are infinite.
 
     Args:
@@ -183,23 +183,23 @@ def pooled_errors(
         freedom: degrees of freedom of each variance.
         unexplained: outputs whose values, before any shift, do not sum to the gain of all players.
     """
-    known = variance.where(freedom >= MIN_FREEDOM, torch.nan)
+    estimated = variance.where(freedom >= MIN_FREEDOM, torch.nan)
     together = freedom + POOLED_FREEDOM
-    pooled = (freedom * variance + POOLED_FREEDOM * known.nanmean(0).nan_to_num()) / together
+    pooled = (freedom * variance + POOLED_FREEDOM * estimated.nanmean(0).nan_to_num()) / together
     stderr = pooled.sqrt() * widening(together)
     if unexplained is not None:
         stderr = stderr.masked_fill(unexplained & (variance == 0).all(0), math.inf)
-    return Errors(stderr.where(freedom >= MIN_FREEDOM, math.inf), together)
+    return StandardErrors(stderr.where(freedom >= MIN_FREEDOM, math.inf), together)
 
 
-def no_errors(values: Float64[Tensor, "players outputs"]) -> Errors:
+def no_errors(values: Float64[Tensor, "players outputs"]) -> StandardErrors:
     """Errors of values that are exact."""
-    return Errors(torch.zeros_like(values), torch.full_like(values, math.inf))
+    return StandardErrors(torch.zeros_like(values), torch.full_like(values, math.inf))
 
 
-def unknown_errors(values: Float64[Tensor, "players outputs"]) -> Errors:
+def unknown_errors(values: Float64[Tensor, "players outputs"]) -> StandardErrors:
     """Infinite errors, for values from too few draws."""
-    return Errors(torch.full_like(values, math.inf), torch.full_like(values, MIN_FREEDOM))
+    return StandardErrors(torch.full_like(values, math.inf), torch.full_like(values, MIN_FREEDOM))
 
 
 def estimate_each(
@@ -283,7 +283,7 @@ class Run:
             raise ValueError(f"target_stderr must be positive, got {target_stderr}; None uses all n_calls")
         self.generator = make_generator(seed, self.game.device)
         self.method = method
-        self._bar = ProgressBar(f"sampling {method}", self.n_calls, enabled=progress)
+        self._bar = ProgressBar(f"sampling {method}", self.n_calls, unit="game calls", enabled=progress)
 
     def __enter__(self) -> Self:
         return self
@@ -336,7 +336,7 @@ class Run:
         drawn = float(self.join_law[[0, -1]].sum()) < 1 - ROUNDING
         return drawn & ((values.sum(0) - self.gain).abs() > ROUNDING * scale)
 
-    def estimate(self, values: Float64[Tensor, "players outputs"], errors: Errors) -> Estimate:
+    def estimate(self, values: Float64[Tensor, "players outputs"], errors: StandardErrors) -> Estimate:
         """Values and standard errors as the result."""
         drop = self.game.drop_single_output
         return Estimate(
@@ -350,5 +350,5 @@ class Run:
         )
 
     def estimate_of_one_player(self) -> Estimate:
-        """Return what the only player is values_of: exactly what it adds to nobody."""
+        """Return the exact value of the only player: v(all players) - v(no players)."""
         return self.estimate(self.gain[None], no_errors(self.gain[None]))

@@ -19,7 +19,7 @@ from torch import Tensor
 from fwshapley._internal.checks import check_choice, check_real
 from fwshapley._internal.progress import ProgressBar
 from fwshapley.games.game import AnyGame, CheckedGame
-from fwshapley.semivalues import Kernel, Semivalue, Total, check_semivalue, join_laws, log_binomials, proper_sizes
+from fwshapley.semivalues import KernelKind, Semivalue, Total, check_semivalue, join_laws, log_binomials, proper_sizes
 
 MAX_EXACT_PLAYERS = 24
 
@@ -60,7 +60,7 @@ def exact_wls_values(
     game: AnyGame,
     weights: Semivalue,
     *,
-    kernel: Kernel = "exact",
+    kernel: KernelKind = "exact",
     total: Total | float = "raw",
     n_players: int | None = None,
     batch_size: int = 2**14,
@@ -129,7 +129,7 @@ def _sum_by_size(game: CheckedGame, *, progress: bool) -> SizeSums:
     of_all = empty.new_zeros(n + 1, empty.shape[1])
     of_members = empty.new_zeros(n + 1, n, empty.shape[1])
 
-    with ProgressBar("enumerating coalitions", 2**n, enabled=progress) as bar:
+    with ProgressBar("enumerating coalitions", 2**n, unit="game calls", enabled=progress) as bar:
         for high in _all_coalitions(n - low).to(game.device):
             values = game(torch.cat([low_masks, high.expand(len(low_masks), -1)], 1)) - empty
             size = int(high.sum())

@@ -25,9 +25,9 @@ from torch import Tensor
 from fwshapley.coalitions import LARGEST_RANK, draw_distinct
 from fwshapley.estimators.estimate import (
     MIN_FREEDOM,
-    Errors,
     Estimate,
     Run,
+    StandardErrors,
     estimate_each,
     no_errors,
     pooled_errors,
@@ -83,7 +83,7 @@ def least_squares_values(
     """
     return estimate_each(
         "least squares",
-        lambda run: _estimate(run, paired=paired),
+        lambda run: _estimate_by_strata(run, paired=paired),
         game,
         weights,
         n_calls=n_calls,
@@ -96,7 +96,7 @@ def least_squares_values(
     )
 
 
-def _estimate(run: Run, *, paired: bool | None) -> Estimate:
+def _estimate_by_strata(run: Run, *, paired: bool | None) -> Estimate:
     """Estimate from a stratified sample of as many coalitions as the calls allow."""
     law = torch.from_numpy(run.weights.size_law(run.n)).to(run.game.device)
     run.check_calls(min(2 * (run.n + TREND_TERMS), 2**run.n - 2), f"for {run.n} players")
@@ -106,11 +106,12 @@ def _estimate(run: Run, *, paired: bool | None) -> Estimate:
     if paired is None:
         paired = torch.allclose(law, law.flip(0), rtol=1e-9, atol=0)
     design = _Design(law, run.calls_left, paired=paired, generator=run.generator)
-    worth = run.empty.new_empty(0, len(run.empty))
+    coalition_values = run.empty.new_empty(0, len(run.empty))
     for calls in _looks(run.calls_left, stop_early=run.target_stderr is not None):
         sample = design.sample(calls)
-        worth = torch.cat([worth, run.evaluate(sample.coalitions[len(worth) :])])
-        values, errors = _fit(_Problem(run, law), sample, worth - run.empty)
+        new_values = run.evaluate(sample.coalitions[len(coalition_values) :])
+        coalition_values = torch.cat([coalition_values, new_values])
+        values, errors = _fit_values(_Problem(run, law), sample, coalition_values - run.empty)
         if run.is_precise(errors.stderr):
             break
     return run.estimate(values, errors)
@@ -144,22 +145,24 @@ class _Design:
     """
 
     def __init__(self, law: Float64[Tensor, " sizes"], calls: int, *, paired: bool, generator: torch.Generator) -> None:
-        self.law, self.paired = law, paired
+        self.law = law
+        self.paired = paired
         self.n = n = len(law) + 1
         self.unit_calls = 2 if paired else 1
         self.sizes = range(1, n // 2 + 1 if paired else n)
         self.mass = (law + law.flip(0) if paired else law)[: len(self.sizes)].cpu().clone()
         capacity = [math.comb(n, size) for size in self.sizes]
-        if paired and n % 2 == 0:  # each pair of halves would be met from both sides
+        if paired and n % 2 == 0:  # otherwise each pair of halves would be counted twice
             self.mass[-1] /= 2
             capacity[-1] //= 2
-        self.capacity = torch.tensor([min(each, LARGEST_RANK) for each in capacity], dtype=torch.float64)
+        self.capacity = torch.tensor([min(count, LARGEST_RANK) for count in capacity], dtype=torch.float64)
         # A count is its expectation plus an offset in [0, 1), rounded down. Offsets are spread by the golden ratio,
         # so that the sum of the counts stays near the sum of the expectations.
         start = torch.rand((), generator=generator, device=generator.device, dtype=torch.float64).cpu()
         self.offset = (start + torch.arange(len(self.sizes)) * (math.sqrt(5) - 1) / 2) % 1
         _, counts = self._allocate(calls)
-        # Heads in random order, all that the calls allow; `sample` moves them from here to there.
+        # The head of a unit is its coalition S. All heads that the calls allow wait here, in random order; `sample`
+        # moves them to `heads`.
         self.waiting = [
             self._draw_heads(size, int(count), generator) for size, count in zip(self.sizes, counts, strict=True)
         ]
@@ -217,9 +220,9 @@ def _share_out(
         full |= overflowing
 
 
-def _fit(
+def _fit_values(
     problem: _Problem, sample: _Sample, gains: Float64[Tensor, "coalitions outputs"]
-) -> tuple[Float64[Tensor, "players outputs"], Errors]:
+) -> tuple[Float64[Tensor, "players outputs"], StandardErrors]:
     """Values and standard errors from the gains of the coalitions over the empty one."""
     moments = problem.moments(sample.coalitions, gains, sample.weights)
     posed = problem.pose(moments)
@@ -237,13 +240,13 @@ def _fit(
     by_stratum = uncertain[sample.stratum[uncertain].argsort(stable=True)]
     unit_calls = len(sample.coalitions) // len(sample.stratum)
     damped = sample.weights * damping.repeat_interleave(unit_calls)
-    everything = problem.moments(sample.coalitions, gains, damped)
+    all_moments = problem.moments(sample.coalitions, gains, damped)
     replicates = []
     for group in range(groups):
         members = by_stratum[group::groups, None] * unit_calls
         rows = (members + torch.arange(unit_calls, device=members.device)).flatten()
         part = problem.moments(sample.coalitions[rows], gains[rows], damped[rows])
-        replicates.append(problem.solve(moments + (everything - groups * part) / (groups - 1), posed))
+        replicates.append(problem.solve(moments + (all_moments - groups * part) / (groups - 1), posed))
     replicate = torch.stack(replicates)
     variance = (groups - 1) / groups * (replicate - replicate.mean(0)).square().sum(0)
     return values, pooled_errors(variance, torch.full_like(variance, groups - 1))

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from fwshapley.estimators.estimate import Errors, Estimate, Run, estimate_each, pooled_errors
+from fwshapley.estimators.estimate import Estimate, Run, StandardErrors, estimate_each, pooled_errors
 from fwshapley.games.game import AnyGame
 from fwshapley.semivalues import Semivalue, Total
 
@@ -56,7 +56,7 @@ def multilinear_values(
     """
     return estimate_each(
         "the multilinear extension",
-        _estimate,
+        _estimate_by_pairs,
         game,
         weights,
         n_calls=n_calls,
@@ -69,11 +69,12 @@ def multilinear_values(
     )
 
 
-def _estimate(run: Run) -> Estimate:
+def _estimate_by_pairs(run: Run) -> Estimate:
     """Estimate from as many antithetic pairs of coalitions as the calls allow."""
     cost = 2 * (run.n + 1)
     run.check_calls(0 if run.n == 1 else 2 * cost, "for two antithetic pairs of coalitions")
-    # After the check of n_calls, since many nodes take long; before the game, since some semivalues have none.
+    # After the check of n_calls, since a rule of many nodes takes long; before any game call, since some semivalues
+    # have no rule.
     rule = run.weights.quadrature((run.n + 1) // 2)
     nodes, node_weights = (torch.from_numpy(part).to(run.game.device) for part in rule)
     run.evaluate_ends()
@@ -110,14 +111,14 @@ def _join_and_leave(run: Run, coalitions: Bool[Tensor, "pairs 2 players"]) -> Fl
     """v(S + i) - v(S - i) of every player, averaged over each antithetic pair."""
     flips = torch.eye(run.n, dtype=torch.bool, device=coalitions.device)
     flipped = coalitions[:, :, None] ^ torch.cat([flips.new_zeros(1, run.n), flips])  # S itself, then S with i flipped
-    worth = run.evaluate(flipped.flatten(0, 2)).reshape(*flipped.shape[:3], -1)
+    values = run.evaluate(flipped.flatten(0, 2)).reshape(*flipped.shape[:3], -1)
     sign = torch.where(coalitions, -1.0, 1.0)[..., None]
-    return (sign * (worth[:, :, 1:] - worth[:, :, :1])).mean(1)
+    return (sign * (values[:, :, 1:] - values[:, :, :1])).mean(1)
 
 
 def _mean(
     run: Run, contributions: Float64[Tensor, "pairs players outputs"]
-) -> tuple[Float64[Tensor, "players outputs"], Errors]:
+) -> tuple[Float64[Tensor, "players outputs"], StandardErrors]:
     """Mean over pairs; its standard error from the differences of pairs in neighboring strata of t.
 
     Half the mean square of m - 1 successive differences is the variance, with 2 (m-1)**2 / (3m-4) degrees of freedom.

@@ -1,9 +1,10 @@
 """Semivalues by permutation sampling: players join one by one, in random order.
 
-The s-th to join meets a random coalition of size s, so its contribution, weighted by n w(s), has the semivalue as
-mean. Two changes. Each order is walked backwards too: antithetic, and free of bias for every law; it gains nothing
-only where a coalition and its complement decide alike, as in a majority vote. And the sum of a player's weighted
-contributions is divided by the sum of its weights, without which even an additive game would be noisy.
+A player that joins after s others joins a random coalition of size s, so the mean of its contribution, weighted by
+n w(s), is the semivalue. There are two changes. Each order is also followed in reverse (antithetic sampling), which is
+unbiased for every law; it has no effect only in games such as a majority vote, in which a coalition and its complement
+decide alike. And the sum of a player's weighted contributions is divided by the sum of its weights; otherwise, even an
+additive game would be noisy.
 Equations: docs/math.md, section 5.
 """
 
@@ -16,7 +17,7 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from fwshapley.coalitions import draw_permutations
-from fwshapley.estimators.estimate import Errors, Estimate, Run, estimate_each, pooled_errors
+from fwshapley.estimators.estimate import Estimate, Run, StandardErrors, estimate_each, pooled_errors
 from fwshapley.games.game import AnyGame
 from fwshapley.semivalues import Semivalue, Total
 
@@ -59,7 +60,7 @@ def permutation_values(
     """
     return estimate_each(
         "permutations",
-        lambda run: _estimate(run, antithetic=antithetic),
+        lambda run: _estimate_by_orders(run, antithetic=antithetic),
         game,
         weights,
         n_calls=n_calls,
@@ -72,7 +73,7 @@ def permutation_values(
     )
 
 
-def _estimate(run: Run, *, antithetic: bool) -> Estimate:
+def _estimate_by_orders(run: Run, *, antithetic: bool) -> Estimate:
     """Estimate from as many random orders as the calls allow."""
     cost = (2 if antithetic else 1) * (run.n - 1)
     run.check_calls(2 * cost, "for two random orders" + " and their reverses" * antithetic)
@@ -100,18 +101,18 @@ def _walk(
     walks = torch.stack([ranks, run.n - 1 - ranks] if antithetic else [ranks])  # (walks, orders, players)
     steps = torch.arange(1, run.n, device=ranks.device)
     coalitions = walks[:, :, None, :] < steps[:, None]  # (walks, orders, steps, players)
-    worth = run.evaluate(coalitions.flatten(0, 2)).reshape(*coalitions.shape[:3], -1)
-    nobody, everyone = (end.expand(*coalitions.shape[:2], 1, -1) for end in (run.empty, run.full))
-    contributions = torch.cat([nobody, worth, everyone], 2).diff(dim=2)  # in order of joining
-    own = contributions.gather(2, walks[..., None].expand_as(contributions))
+    values = run.evaluate(coalitions.flatten(0, 2)).reshape(*coalitions.shape[:3], -1)
+    first, last = (end.expand(*coalitions.shape[:2], 1, -1) for end in (run.empty, run.full))
+    contributions = torch.cat([first, values, last], 2).diff(dim=2)  # in order of joining
+    by_player = contributions.gather(2, walks[..., None].expand_as(contributions))
     weight = run.n * run.join_law[walks]
-    return (weight[..., None] * own).sum(0), weight.sum(0)
+    return (weight[..., None] * by_player).sum(0), weight.sum(0)
 
 
 def _ratio(
     run: Run, weighted: Float64[Tensor, "orders players outputs"], weight: Float64[Tensor, "orders players"]
-) -> tuple[Float64[Tensor, "players outputs"], Errors]:
-    """Ratio of sums and its linearised standard error."""
+) -> tuple[Float64[Tensor, "players outputs"], StandardErrors]:
+    """Ratio of sums and its linearized standard error."""
     orders, total_weight = len(weight), weight.sum(0)
     if not bool(total_weight.all()):
         player = int((total_weight == 0).nonzero()[0])
@@ -119,7 +120,7 @@ def _ratio(
             f"{orders} random orders never showed player {player} where {run.weights} puts weight; "
             "increase n_calls or use least_squares_values"
         )
-    freedom = total_weight.square() / weight.square().sum(0) - 1  # of as many draws as the weights are worth
+    freedom = total_weight.square() / weight.square().sum(0) - 1  # of the effective number of draws
     values = weighted.sum(0) / total_weight[:, None]
     deviation = (weighted - values * weight[..., None]) / total_weight[:, None]
     if run.total == "efficient":

@@ -1,17 +1,21 @@
 from . import baselines, metrics
 from .attribution import Attribution
 from .error_model import ErrorModel
-from .explainer import FeatureExplainer, FidelityWarning
+from .explainer import FeatureExplainer
+from .fidelity import Fidelity, FidelityWarning, measure_fidelity
+from .predictions import Predictions
 from .report import write_report
 from .semivalue_selection import ChosenWeights, choose_weights
-from .surrogate import Surrogate, TableSurrogate, measure_fidelity, train_surrogate
+from .surrogate import Surrogate, TableSurrogate, train_surrogate
 
 __all__ = [
     "Attribution",
     "ChosenWeights",
     "ErrorModel",
     "FeatureExplainer",
+    "Fidelity",
     "FidelityWarning",
+    "Predictions",
     "Surrogate",
     "TableSurrogate",
     "baselines",

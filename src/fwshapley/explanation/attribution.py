@@ -7,16 +7,16 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 
 from fwshapley import plots
 from fwshapley._internal.arrays import Device, Tensor, is_tensor, to_numpy
-from fwshapley._internal.bundle import Bundle
 from fwshapley._internal.checks import Array, check_names, check_whole
 from fwshapley._internal.result import Result
+from fwshapley._internal.safetensors_file import Bundle
 from fwshapley.players import Players
-from fwshapley.semivalues import Semivalue, Total
+from fwshapley.semivalues import SEMIVALUES, Semivalue, Total
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,27 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 4
 """Inputs that `plot` shows by default."""
+
+
+@dataclass(frozen=True)
+class Unweighted(Semivalue):
+    """Placeholder for the weighting in an `Attribution` by a method that has none, such as saliency.
+
+    Attributes:
+        method: name of the method.
+    """
+
+    method: str
+
+    def __str__(self) -> str:
+        return self.method
+
+    def log_join_law(self, n: int) -> Float64[ndarray, " {n}"]:
+        """Raise a TypeError: there is no such law."""
+        raise TypeError(f"{self.method} does not weigh coalitions, so it has no weights for {n} players")
+
+
+SEMIVALUES[Unweighted.__name__] = Unweighted  # `Semivalue.from_json` reads it from saved attributions
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +144,7 @@ class Attribution(Result):
             device: e.g. "cpu" or "cuda".
         """
         if not is_tensor(self.values):
-            raise TypeError("device: this attribution holds numpy arrays, which have no device")
+            raise TypeError("device: this attribution contains numpy arrays, which have no device")
         tensors = {
             field.name: getattr(self, field.name) for field in fields(self) if is_tensor(getattr(self, field.name))
         }

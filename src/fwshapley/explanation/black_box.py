@@ -1,8 +1,8 @@
-"""Models that are no torch modules: functions and scikit-learn's estimators, asked as they are."""
+"""Models that are not torch modules: functions and scikit-learn estimators, called with the user's own tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -12,160 +12,165 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fwshapley._internal.tensors import as_tensor, to_precision
+from fwshapley._internal.checks import shorten
+from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley.games.masked_model import KINDS, Kind, Output
-from fwshapley.tables.encoding import Form
+from fwshapley.tables.network_encoding import TableSchema
 
-Ask = Callable[[Any], Any]
-"""From inputs as the user holds them, an array or a DataFrame, to outputs (rows,) or (rows, outputs)."""
+Function = Callable[[Any], Any]
+"""From inputs in the user's form, an array or a DataFrame, to outputs (rows,) or (rows, outputs)."""
 
-NEARLY_ONE = 1e-3
-SMALLEST_PROBABILITY = 1e-7
+TOLERANCE_OF_SUM = 1e-3
+MIN_PROBABILITY = 1e-7
 
 
 class BlackBox(nn.Module):
-    """A function as a module on tensors; it has no gradients. Probabilities come out as logits.
+    """A function as a module on tensors, without gradients. Probabilities are returned as logits.
 
     Args:
-        ask: the function.
+        function: from inputs in the user's form to outputs.
         kind: what it returns: probabilities of "classes" or of "labels", or "values".
-        form: of the table that it takes; None for images, which it takes as an array.
+        schema: of the table that it accepts; None for images, which it gets as an array.
     """
 
-    def __init__(self, ask: Ask, kind: Kind, form: Form | None) -> None:
+    def __init__(self, function: Function, kind: Kind, schema: TableSchema | None) -> None:
         super().__init__()
-        self.ask, self.kind, self.form = ask, kind, form
+        self.function, self.kind, self.schema = function, kind, schema
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # nothing of it is ever changed, and what it asks may be large or far away
+        return self  # it never changes, and the function may be large or remote
 
     def forward(self, x: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows outputs"]:
         """Logits of probabilities, or values."""
-        found = ask_outputs(self.ask, as_held(x, self.form), len(x))
+        outputs = call_function(self.function, decode_inputs(x, self.schema), len(x))
         if self.kind == "values":
-            return to_precision(found, torch.float32, "the model's output for input").to(x.device)
-        found = found.to(x.device)
-        certain = found.clamp(SMALLEST_PROBABILITY, 1)
-        logits = certain.log() if self.kind == "classes" else torch.logit(found, SMALLEST_PROBABILITY)
-        return logits.float()
+            return to_precision(outputs, torch.float32, "the model's output for input").to(x.device)
+        outputs = outputs.to(x.device)
+        if self.kind == "labels":
+            return torch.logit(outputs, MIN_PROBABILITY).float()
+        return outputs.clamp(MIN_PROBABILITY, 1).log().float()
 
 
-def as_held(x: Float[Tensor, "rows ..."], form: Form | None) -> pd.DataFrame | NDArray[Any]:
-    """Return inputs as the user holds them: a copy, which a function may write on."""
-    return x.detach().cpu().numpy().copy() if form is None else form.decode(x)
+def decode_inputs(x: Float[Tensor, "rows ..."], schema: TableSchema | None) -> pd.DataFrame | NDArray[Any]:
+    """Return a copy of inputs in the user's form, which a function may write to."""
+    return x.detach().cpu().numpy().copy() if schema is None else schema.decode(x)
 
 
-def ask_outputs(ask: Ask, inputs: Any, rows: int) -> Float[Tensor, "{rows} outputs"]:  # noqa: ANN401 - a user's data
-    """Return a function's outputs as (rows, outputs), or say what is wrong with it."""
+def call_function(function: Function, inputs: Any, rows: int) -> Float[Tensor, "{rows} outputs"]:  # noqa: ANN401 - a user's table
+    """Return a function's outputs as (rows, outputs), or raise an error that says what is wrong with them."""
     try:
-        answer = ask(inputs)
-    except Exception as error:  # whatever a stranger's code may raise
+        returned = function(inputs)
+    except Exception as error:  # whatever a user's code may raise
         kind, shape = type(inputs).__name__, tuple(np.shape(inputs))
         raise ValueError(f"the model failed on a {kind} of shape {shape}: {type(error).__name__}: {error}") from error
-    if isinstance(answer, list) and answer and all(np.ndim(each) == 2 for each in answer):  # noqa: PLR2004 - a table
-        answer = _yes_of_labels(answer)
+    if isinstance(returned, list) and returned and all(np.ndim(part) == 2 for part in returned):  # noqa: PLR2004 - rows and classes
+        returned = _probabilities_of_labels(returned)
     try:
-        found = _as_numbers(answer)
+        outputs = _to_numbers(returned)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the model must return numbers, (rows,) or (rows, outputs), got {type(answer).__name__} ({error})"
-        ) from error
-    found = found[:, None] if found.ndim == 1 else found
-    if found.ndim != 2 or len(found) != rows or not found.shape[1]:  # noqa: PLR2004 - a table
-        raise ValueError(f"the model must return (rows, outputs), it returned {tuple(found.shape)} for {rows} inputs")
-    if not bool(found.isfinite().all()):
+        kind = type(returned).__name__
+        raise ValueError(f"the model must return numbers, (rows,) or (rows, outputs), got {kind} ({error})") from error
+    outputs = outputs[:, None] if outputs.ndim == 1 else outputs
+    if outputs.ndim != 2 or len(outputs) != rows or not outputs.shape[1]:  # noqa: PLR2004 - rows and outputs
+        shape = tuple(outputs.shape)
+        raise ValueError(f"the model must return (rows, outputs), it returned {shape} for {rows} inputs")
+    if not bool(outputs.isfinite().all()):
         raise ValueError("the model's outputs are not finite")
-    return found
+    return outputs
 
 
-def _as_numbers(answer: Any) -> Tensor:  # noqa: ANN401 - whatever a function returned
-    if isinstance(answer, Tensor):
-        return as_tensor(answer).detach().cpu().double()
-    plain = np.asarray(answer)
-    if plain.dtype.kind == "c":
+def _to_numbers(returned: Any) -> Tensor:  # noqa: ANN401 - whatever a function returned
+    if isinstance(returned, Tensor):
+        return as_tensor(returned).detach().cpu().double()
+    array = np.asarray(returned)
+    if array.dtype.kind == "c":
         raise TypeError("complex numbers, whose imaginary part would be lost")
-    if plain.dtype.kind in "US":
+    if array.dtype.kind in "US":
         raise TypeError("text, which numpy would read numbers from")
-    return torch.as_tensor(plain.astype(np.float64))
+    return torch.as_tensor(array.astype(np.float64))
 
 
-def _yes_of_labels(answers: list[Any]) -> NDArray[Any]:
-    """Probability of yes for each of several labels, of which scikit-learn's forests list those of no and yes."""
-    counts = [np.shape(each)[1] for each in answers]
-    if set(counts) != {2}:
+def _probabilities_of_labels(parts: Iterable[Any]) -> NDArray[Any]:
+    """Return the probability of "yes" of each label, from the list of (no, yes) that scikit-learn's forests return."""
+    tables = [np.asarray(part) for part in parts]
+    if any(table.shape[1] != 2 for table in tables):  # noqa: PLR2004 - no and yes
+        counts = ", ".join(str(table.shape[1]) for table in tables)
         raise ValueError(
-            f"the model lists probabilities of {', '.join(map(str, counts))} classes for {len(answers)} targets, and "
-            "only those of no and yes are labels: give a function that returns (rows, outputs)"
+            f"the model returns a list of {counts} class probabilities for {len(tables)} targets, and only targets of "
+            "two classes can be explained as labels; pass a function that returns (rows, outputs)"
         )
-    return np.stack([np.asarray(each)[:, 1] for each in answers], 1)
+    return np.stack([table[:, 1] for table in tables], 1)
 
 
-class Asked(NamedTuple):
-    """What to ask of a model that is no torch module.
+class ModelFunction(NamedTuple):
+    """How to call a model that is not a torch module.
 
     Attributes:
-        ask: the function.
+        call: the function.
         probabilities: whether it is known to return probabilities.
-        names: of its classes, where it has some.
+        names: of its classes, if it has any.
     """
 
-    ask: Ask
+    call: Function
     probabilities: bool
     names: tuple[str, ...] | None
 
 
-def find_function(model: Any) -> Asked:  # noqa: ANN401 - anything
-    """Return what to ask of an estimator or a function."""
+def find_function(model: Any) -> ModelFunction:  # noqa: ANN401 - anything
+    """Return how to call an estimator or a function, or raise a TypeError that says what a model is."""
+    expected = "model must be a torch module, a function, or a fitted estimator with predict_proba or predict"
+    if isinstance(model, type):
+        raise TypeError(f"{expected}, got the class {model.__name__}; pass an instance")
     classes = getattr(model, "classes_", None)
     if hasattr(model, "predict_proba"):
-        return Asked(model.predict_proba, probabilities=True, names=_names(classes))
+        return ModelFunction(model.predict_proba, probabilities=True, names=_class_names(classes))
     if hasattr(model, "predict"):
         if classes is not None:
             raise TypeError(
-                f"{type(model).__name__} has no predict_proba: wrap it, e.g. in scikit-learn's CalibratedClassifierCV, "
-                "or give a function of its scores with output='raw'"
+                f"{type(model).__name__} has no predict_proba; wrap it, e.g. in scikit-learn's CalibratedClassifierCV, "
+                "or pass a function of its scores with output='raw'"
             )
-        return Asked(model.predict, probabilities=False, names=None)
+        return ModelFunction(model.predict, probabilities=False, names=None)
     if callable(model):
-        return Asked(model, probabilities=False, names=None)
-    raise TypeError(
-        "model must be a torch module, a function, or an estimator with predict_proba or predict as scikit-learn's; "
-        f"got {type(model).__name__}"
-    )
+        return ModelFunction(model, probabilities=False, names=None)
+    raise TypeError(f"{expected}, got {shorten(model)}")
 
 
 def find_output(
-    found: Float[Tensor, "rows outputs"], output: Output | Literal["auto"], *, probabilities: bool
+    outputs: Float[Tensor, "rows outputs"], output: Output | Literal["auto"], *, probabilities: bool
 ) -> Output:
-    """Return what a coalition is worth: as asked for, if the outputs allow it.
+    """Return the scale of the values, or raise a ValueError if a function's outputs do not allow the requested one.
 
     Args:
-        found: outputs of the model.
-        output: what was asked for; "auto" takes probabilities of classes or labels for such, all else for values.
-        probabilities: whether outputs are known to be probabilities.
+        outputs: of the function.
+        output: requested; "auto" recognizes probabilities of classes or labels; anything else counts as values.
+        probabilities: whether the function is known to return probabilities.
     """
-    exclusive = sum_to_one(found)
-    probable = exclusive or bool(((found >= 0) & (found <= 1)).all())
+    is_distribution = sum_to_one(outputs)
+    in_range = is_distribution or bool(((outputs >= 0) & (outputs <= 1)).all())
     if output == "auto":
-        return "probability" if exclusive else "label probability" if probabilities else "raw"
-    if KINDS[output] == "classes" and not exclusive:
+        return "probability" if is_distribution else "label_probability" if probabilities else "raw"
+    if KINDS[output] == "classes" and not is_distribution:
         raise ValueError(
-            f"output={output!r} needs class probabilities, whose sum is 1, and the model returns others: use "
-            "output='raw', or 'label probability' where each output is the probability of a label of its own"
+            f"output={output!r} needs class probabilities that sum to 1, and the model's outputs do not; pass "
+            "output='raw', or 'label_probability' if each output is the probability of an independent label"
         )
-    if KINDS[output] == "labels" and not probable:
-        raise ValueError(f"output={output!r} needs probabilities, and the model returns others: use output='raw'")
+    if KINDS[output] == "labels" and not in_range:
+        raise ValueError(
+            f"output={output!r} needs probabilities, and some outputs of the model are not between 0 and 1; pass "
+            "output='raw'"
+        )
     return output
 
 
-def sum_to_one(found: Float[Tensor, "rows outputs"]) -> bool:
-    """Return whether outputs are probabilities of classes: several, none negative, with a sum of 1 but for rounding."""
-    sums = bool(((found.sum(1) - 1).abs() < NEARLY_ONE).all())
-    return sums and found.shape[1] > 1 and bool((found >= 0).all())
+def sum_to_one(outputs: Float[Tensor, "rows outputs"]) -> bool:
+    """Return whether outputs are probabilities of several classes: not negative, with a sum of 1 up to rounding."""
+    near = bool(((outputs.sum(1) - 1).abs() < TOLERANCE_OF_SUM).all())
+    return near and outputs.shape[1] > 1 and bool((outputs >= 0).all())
 
 
-def _names(classes: Any) -> tuple[str, ...] | None:  # noqa: ANN401 - as scikit-learn has it
-    """Names of classes; None for several labels, which scikit-learn lists the classes of one by one."""
+def _class_names(classes: Any) -> tuple[str, ...] | None:  # noqa: ANN401 - as scikit-learn has it
+    """Return names of classes; None for several targets, whose classes scikit-learn lists one by one."""
     if classes is None or (len(classes) and np.ndim(classes[0]) > 0):
         return None
     return tuple(map(str, classes))

@@ -1,54 +1,60 @@
-"""How far a network's values may be off, input by input: an error model, calibrated on inputs held out.
+"""Expected error of a network's values for each input: a model calibrated on held-out inputs.
 
-`refine` gives unbiased values. Of two independent estimates a and b of the same values, the mean over players of
-(network - a) (network - b) is unbiased for the network's mean squared error, so no truth is needed (docs/math.md,
-eq. 16). It is predicted as a sum of numbers that one call more makes known, with coefficients that are not negative:
+`refine` gives unbiased values. If a and b are two independent estimates of the same values, the mean over players of
+(network - a) (network - b) is an unbiased estimate of the network's mean squared error, without ground truth
+(docs/math.md, eq. 16). The error is predicted as a sum of five features with coefficients that are not negative:
 
-    a constant, squared gap of the Shapley values' sum, doubt, mean square of Shapley values, mean square of values
+    constant, squared gap of the Shapley values' sum, uncertainty, mean square of Shapley values, mean square of values
 
-fitted on half of the inputs and judged on the other half.
+The features of an input need one more surrogate call. Coefficients are fitted on half of the inputs and tested on the
+other half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.stats import rankdata
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_whole
-from fwshapley._internal.tensors import as_tensor
+from fwshapley._internal.tensor_checks import as_tensor
 from fwshapley.coalitions import make_generator
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.fitting import EXPLAINED_AT_ONCE, Fitted, FittedExplainer
-from fwshapley.explanation.inputs import check_inputs
+from fwshapley.explanation.fitted import MAX_BATCH, Fitted
 from fwshapley.explanation.refinement import refine
+from fwshapley.explanation.refinement.control_variate import network_values
 from fwshapley.objectives import Kernel, shift_to_total
 from fwshapley.semivalues import Semivalue, Shapley, Total
 
+if TYPE_CHECKING:
+    from fwshapley.explanation.explainer import FeatureExplainer
+
 FEWEST_INPUTS = 8
-CALIBRATION_INPUTS, CALIBRATION_CALLS = 48, 128
-"""Unless told otherwise."""
+CALIBRATION_INPUTS = 48
+CALIBRATION_CALLS = 128
+"""Defaults of `calibrate`."""
+
 REWEIGHTINGS = 10
-LEAST_SHARE = 1e-3
-"""Of the mean squared error: no less is expected while coefficients are fitted."""
+MIN_SHARE = 1e-3
+"""Smallest expected squared error, relative to the mean, by which residuals are divided in the fit."""
 
 
 @dataclass(frozen=True)
-class Judgment:
-    """How well expected errors agree with measured ones, on inputs that they were not fitted on.
+class CalibrationScore:
+    """Agreement of expected with measured errors, on inputs that the coefficients were not fitted on.
 
     Attributes:
         spearman: rank correlation over inputs and outputs.
-        spearman_top: the same over inputs, of the output alone that each input has most of.
+        spearman_top: rank correlation over inputs, for the output with the largest prediction of each input.
         pearson: correlation of the root mean square errors.
         ratio: mean expected over mean measured squared error.
     """
@@ -61,54 +67,67 @@ class Judgment:
 
 @dataclass(frozen=True)
 class ErrorModel:
-    """Predicts the root mean square error of an explainer's values.
+    """Predicts the root mean square error of an explainer's values; made by `FeatureExplainer.calibrate`.
 
     Attributes:
-        weights: the semivalues it was calibrated for.
-        coefficients: of the features, for each of them.
-        judged: how good it is, for each of them.
-        total: of the values.
-        inputs: how many were held out, half of them to judge by.
-        calls: of the surrogate, for each of the two estimates per input.
+        weights: the semivalues that it was calibrated for.
+        coefficients: of the features, for each semivalue.
+        scores: agreement with measured errors, for each semivalue.
+        total: "raw" or "efficient", as the values were.
+        n_inputs: number of held-out inputs; half of them give the scores.
+        n_calls: surrogate calls of each of the two estimates per input.
+
+    Example:
+        >>> x = torch.randn(96, 5)
+        >>> explainer = fw.FeatureExplainer(lambda rows: rows[:, 0] * rows[:, 1])
+        >>> explainer = explainer.fit(x[:64], budget=fw.Budget(steps=20), progress=False)
+        >>> model = explainer.calibrate(x[64:], n_calls=32, progress=False)
+        >>> explainer.explain(x[:3], errors=True).expected_error.shape
+        torch.Size([3, 1])
     """
 
     weights: tuple[Semivalue, ...]
     coefficients: tuple[tuple[float, ...], ...]
-    judged: tuple[Judgment, ...]
+    scores: tuple[CalibrationScore, ...]
     total: Total
-    inputs: int
-    calls: int
+    n_inputs: int
+    n_calls: int
 
     def __str__(self) -> str:
-        each = (
-            f"{weights}: rank correlation {found.spearman:.2f}, "
-            f"mean square expected over mean square measured {found.ratio:.2f}"
-            for weights, found in zip(self.weights, self.judged, strict=True)
+        parts = (
+            f"{weighting}: rank correlation {score.spearman:.2f}, expected / measured mean square {score.ratio:.2f}"
+            for weighting, score in zip(self.weights, self.scores, strict=True)
         )
-        return f"errors calibrated on {self.inputs} inputs; on half of them {'; '.join(each)}"
+        return f"error model of {self.n_inputs} inputs, tested on half of them: {'; '.join(parts)}"
 
-    def expect(self, explainer: FittedExplainer, shown: Attribution) -> Attribution:
-        """Return what the explainer explained with its expected errors, for one call of the surrogate per input."""
-        several = shown.weights if isinstance(shown.weights, list) else [shown.weights]
-        missing = [each for each in several if each not in self.weights]
+    def expect(self, explainer: FeatureExplainer, attribution: Attribution) -> Attribution:
+        """Return an attribution of the explainer with its expected errors, for one surrogate call per input.
+
+        Args:
+            explainer: the explainer that was calibrated.
+            attribution: values by its `explain`, under weightings that it was calibrated for.
+        """
+        missing = [weighting for weighting in attribution.weightings if weighting not in self.weights]
         if missing:
-            known = ", ".join(map(str, self.weights))
             raise ValueError(
-                f"errors were calibrated for {known}, not for {missing[0]}; calibrate with its weights too"
+                f"weights: errors were calibrated for {', '.join(map(str, self.weights))}, not for {missing[0]}; "
+                f"call calibrate(..., weights=[...]) with {missing[0]} too"
             )
-        if shown.total != self.total:
+        if attribution.total != self.total:
             raise ValueError(
-                f"errors were calibrated for {self.total} values, these are {shown.total}: ask for total={self.total!r}"
+                f"total: errors were calibrated for {self.total} values, these are {attribution.total}; pass "
+                f"total={self.total!r}"
             )
-        fitted = explainer.fitted_
-        rows = [self.coefficients[self.weights.index(each)] for each in several]
-        coefficients = torch.tensor(rows, dtype=torch.float64, device=shown.values.device)
-        expected = torch.einsum("wbof,wf->wbo", _features(fitted, shown), coefficients).sqrt().float()
-        return replace(shown, expected_error=expected if isinstance(shown.weights, list) else expected[0])
+        stacked = attribution.stacked()
+        rows = [self.coefficients[self.weights.index(weighting)] for weighting in attribution.weightings]
+        coefficients = torch.tensor(rows, dtype=torch.float64, device=stacked.values.device)
+        squared = torch.einsum("wbof,wf->wbo", _error_features(explainer.fitted_, stacked), coefficients)
+        expected = replace(stacked, expected_error=squared.sqrt().float())
+        return expected if isinstance(attribution.weights, list) else expected.unstacked()
 
     def facts(self) -> dict[str, Any]:
-        """Return everything about it, as JSON holds it."""
-        return asdict(self) | {"weights": [each.to_json() for each in self.weights]}
+        """Return all fields, for JSON."""
+        return asdict(self) | {"weights": [weighting.to_json() for weighting in self.weights]}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:
@@ -116,13 +135,13 @@ class ErrorModel:
         lists = {
             "weights": tuple(map(Semivalue.from_json, facts["weights"])),
             "coefficients": tuple(map(tuple, facts["coefficients"])),
-            "judged": tuple(Judgment(**each) for each in facts["judged"]),
+            "scores": tuple(CalibrationScore(**score) for score in facts["scores"]),
         }
         return cls(**dict(facts) | lists)
 
 
 def calibrate(
-    explainer: FittedExplainer,
+    explainer: FeatureExplainer,
     x: Array,
     *,
     n_inputs: int | None = CALIBRATION_INPUTS,
@@ -131,114 +150,126 @@ def calibrate(
     seed: int | torch.Generator = 0,
     progress: bool = True,
 ) -> ErrorModel:
-    """Learn how far the explainer's values are off, from inputs that it was not trained on.
+    """Fit a model of the error of an explainer's values, from inputs that it was not trained on.
 
     Args:
-        explainer: one that is fitted.
-        x: inputs held out, at least 8; half of them judge.
-        n_inputs: most of them to use, chosen by the seed; None is all.
-        n_calls: evaluations of the surrogate for each of two unbiased estimates per input.
+        explainer: a fitted explainer.
+        x: held-out inputs, at least 8.
+        n_inputs: most inputs to use, chosen at random; None uses all.
+        n_calls: surrogate calls for each of two unbiased estimates per input.
         weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
-        seed: whole number, or a generator on the explainer's device.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        seed: an integer, or a generator on the explainer's device.
+        progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
     """
     fitted = explainer.fitted_
+    n_calls = check_whole("n_calls", n_calls)
     generator = make_generator(seed, fitted.masked_model.device)
-    x = _sample(x, len(check_inputs(x, form=fitted.encoding)), n_inputs, generator)
-    shown = explainer.explain(x, weights=weights)
-    several = shown.weights if isinstance(shown.weights, list) else [shown.weights]
-    shown = replace(shown, values=shown.values.reshape(len(several), *shown.values.shape[-3:]), weights=several)
-    measured = _measure(explainer, x, shown, n_calls, generator, progress=progress)
-    features = _features(fitted, shown)
-    order = torch.randperm(len(shown), generator=generator, device=generator.device)
-    fit, judge = order[: len(order) // 2], order[len(order) // 2 :]
-    coefficients, judged = [], []
-    top = (shown.base_values + shown.values[0].sum(1))[judge].argmax(1)
+    x = _choose_inputs(x, len(fitted.check_inputs(x)), n_inputs, generator)
+    explained = explainer.explain(x, weights=weights).stacked()
+    measured = _measure_errors(explainer, x, explained, n_calls, generator, progress=progress)
+    features = _error_features(fitted, explained)
+    order = torch.randperm(len(explained), generator=generator, device=generator.device)
+    fit_rows, test_rows = order[: len(order) // 2], order[len(order) // 2 :]
+    top = (explained.base_values + explained.values[0].sum(1))[test_rows].argmax(1)
+    coefficients, scores = [], []
     for row, squared in zip(features, measured, strict=True):
-        coefficients.append(_fit(row[fit].flatten(0, 1).cpu().numpy(), squared[fit].flatten().cpu().numpy()))
-        expected = row[judge].cpu() @ torch.tensor(coefficients[-1], dtype=torch.float64)
-        judged.append(_judge(expected, squared[judge].cpu(), top.cpu()))
-    return ErrorModel(tuple(several), tuple(coefficients), tuple(judged), shown.total, len(shown), n_calls)
+        fitted_row = _fit_coefficients(
+            row[fit_rows].flatten(0, 1).cpu().numpy(), squared[fit_rows].flatten().cpu().numpy()
+        )
+        expected = row[test_rows].cpu() @ torch.tensor(fitted_row, dtype=torch.float64)
+        coefficients.append(fitted_row)
+        scores.append(_score(expected, squared[test_rows].cpu(), top.cpu()))
+    return ErrorModel(
+        tuple(explained.weightings), tuple(coefficients), tuple(scores), explained.total, len(explained), n_calls
+    )
 
 
-def _sample(x: Array, count: int, most: int | None, generator: torch.Generator) -> Array:
-    """Return inputs, at most some of them, chosen at random."""
+def _choose_inputs(x: Array, count: int, n_inputs: int | None, generator: torch.Generator) -> Array:
+    """Return inputs, at most n_inputs of them, chosen at random."""
     if count < FEWEST_INPUTS:
-        raise ValueError(f"calibrate needs at least {FEWEST_INPUTS} inputs, got {count}")
-    if most is None or count <= check_whole("n_inputs", most, minimum=FEWEST_INPUTS):
+        raise ValueError(f"x must contain at least {FEWEST_INPUTS} inputs to calibrate with, got {count}")
+    if n_inputs is None or count <= check_whole("n_inputs", n_inputs, minimum=FEWEST_INPUTS):
         return x
-    rows = torch.randperm(count, generator=generator, device=generator.device)[:most].sort().values.cpu()
+    rows = torch.randperm(count, generator=generator, device=generator.device)[:n_inputs].sort().values.cpu()
     return x.iloc[rows.numpy()] if isinstance(x, pd.DataFrame) else as_tensor(x)[rows]
 
 
-def _measure(
-    explainer: FittedExplainer, x: Array, shown: Attribution, calls: int, generator: torch.Generator, *, progress: bool
+def _measure_errors(
+    explainer: FeatureExplainer,
+    x: Array,
+    explained: Attribution,
+    n_calls: int,
+    generator: torch.Generator,
+    *,
+    progress: bool,
 ) -> Float64[Tensor, "weights batch outputs"]:
     """Unbiased estimates of the mean squared error of values over players."""
+    values = explained.values.double()
     errors = []
     for _ in range(2):
-        values = refine(
-            explainer, x, n_calls=calls, weights=shown.weights, seed=generator, progress=progress
+        refined = refine(
+            explainer, x, n_calls=n_calls, weights=explained.weightings, seed=generator, progress=progress
         ).values.double()
-        if shown.total == "efficient":
-            values = shift_to_total(values, shown.values.double().sum(-2))
-        errors.append(shown.values.double() - values)
+        if explained.total == "efficient":
+            refined = shift_to_total(refined, values.sum(-2))
+        errors.append(values - refined)
     return (errors[0] * errors[1]).mean(-2)
 
 
-def _features(fitted: Fitted, shown: Attribution) -> Float64[Tensor, "weights batch outputs features"]:
-    """What is known about each input's errors, in units of squared values."""
-    values = shown.values if isinstance(shown.weights, list) else shown.values[None]
-    n, numbers, found = values.shape[2], shown.outputs, []
-    for x, some, now, base in zip(
-        shown.inputs.split(EXPLAINED_AT_ONCE),
-        numbers.split(EXPLAINED_AT_ONCE),
-        values.double().split(EXPLAINED_AT_ONCE, 1),
-        shown.base_values.double().split(EXPLAINED_AT_ONCE),
+def _error_features(fitted: Fitted, explained: Attribution) -> Float64[Tensor, "weights batch outputs features"]:
+    """The five features of each input, in units of squared values."""
+    masked = fitted.masked_model
+    n = masked.n_players
+    features = []
+    for inputs, outputs, values, empty in zip(
+        explained.inputs.split(MAX_BATCH),
+        explained.outputs.split(MAX_BATCH),
+        explained.values.double().split(MAX_BATCH, 1),
+        explained.base_values.double().split(MAX_BATCH),
         strict=True,
     ):
-        everyone = fitted.masked_model.full_values(x.to(now.device)).gather(1, some).double()
-        shapley = now[0] if isinstance(fitted.objective, Kernel) else _shapley(fitted, x.to(now.device), some)
-        gap = ((shapley.sum(1) - (everyone - base)) / n).square()
-        probable = fitted.masked_model.output.endswith("probability")
-        doubt = (everyone * (1 - everyone)).clamp(min=0) if probable else (everyone - base).square()
-        shared = torch.stack([torch.ones_like(gap), gap, doubt / n**2, shapley.square().mean(1)], -1)
-        found.append(torch.cat([shared.expand(len(now), -1, -1, -1), now.square().mean(2)[..., None]], -1))
-    return torch.cat(found, 1)
+        x = inputs.to(values.device)
+        full = masked.full_values(x).gather(1, outputs).double()
+        if isinstance(fitted.objective, Kernel):
+            shapley = values[0]
+        else:
+            shapley = network_values(fitted, x, [Shapley()])[0].gather(2, outputs[:, None].expand(-1, n, -1))
+        gap = ((shapley.sum(1) - (full - empty)) / n).square()
+        is_probability = masked.output.endswith("probability")
+        uncertainty = (full * (1 - full)).clamp(min=0) if is_probability else (full - empty).square()
+        shared = torch.stack([torch.ones_like(gap), gap, uncertainty / n**2, shapley.square().mean(1)], -1)
+        features.append(torch.cat([shared.expand(len(values), -1, -1, -1), values.square().mean(2)[..., None]], -1))
+    return torch.cat(features, 1)
 
 
-def _shapley(
-    fitted: Fitted, x: Float[Tensor, "batch ..."], numbers: Tensor
-) -> Float64[Tensor, "batch players outputs"]:
-    with torch.no_grad():
-        values = fitted.values(x, fitted.objective.mixtures([Shapley()], x.device))[0].double()
-    return values.gather(2, numbers[:, None].expand(-1, values.shape[1], -1))
-
-
-def _fit(features: NDArray[np.float64], squared: NDArray[np.float64]) -> tuple[float, ...]:
-    """Coefficients, none negative, by least squares of relative errors; they keep the mean."""
+def _fit_coefficients(features: NDArray[np.float64], squared: NDArray[np.float64]) -> tuple[float, ...]:
+    """Coefficients that are not negative, by least squares of relative errors, scaled to keep the mean."""
     mean = float(squared.mean())
     if mean <= 0:
-        raise ValueError("the errors are too small to be measured with these calls: use more of them, or more inputs")
+        raise ValueError("n_calls is too small to measure errors this small: increase n_calls, or use more inputs")
     unit = np.maximum(features.mean(0), np.finfo(float).tiny)
     expected = np.full(len(squared), mean)
     for _ in range(REWEIGHTINGS):
-        found, _ = nnls(features / unit / expected[:, None], squared / expected)
-        expected = np.maximum(features / unit @ found, LEAST_SHARE * mean)
-    return tuple((mean / (features / unit @ found).mean() * found / unit).tolist())
+        solution, _ = nnls(features / unit / expected[:, None], squared / expected)
+        expected = np.maximum(features / unit @ solution, MIN_SHARE * mean)
+    return tuple((mean / (features / unit @ solution).mean() * solution / unit).tolist())
 
 
-def _judge(expected: Float64[Tensor, "inputs outputs"], measured: Tensor, top: Tensor) -> Judgment:
-    """Compare expected and measured squared errors."""
-    ranks = [rankdata(each.flatten()) for each in (expected, measured)]
+def _score(
+    expected: Float64[Tensor, "inputs outputs"], measured: Float64[Tensor, "inputs outputs"], top: Tensor
+) -> CalibrationScore:
+    """Compare expected with measured squared errors."""
     rows = torch.arange(len(top))
-    top_ranks = [rankdata(each[rows, top]) for each in (expected, measured)]
-    roots = [each.clamp(min=0).sqrt().flatten().numpy() for each in (expected, measured)]
-    ratio = float(expected.mean() / measured.mean())
-    return Judgment(_correlation(*ranks), _correlation(*top_ranks), _correlation(*roots), ratio)
+    pair = (expected, measured)
+    return CalibrationScore(
+        spearman=_correlation(*(rankdata(errors.flatten()) for errors in pair)),
+        spearman_top=_correlation(*(rankdata(errors[rows, top]) for errors in pair)),
+        pearson=_correlation(*(errors.clamp(min=0).sqrt().flatten().numpy() for errors in pair)),
+        ratio=float(expected.mean() / measured.mean()),
+    )
 
 
 def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Pearson's; 0 where one of them is constant."""
+    """Pearson's correlation; 0 if one of them is constant."""
     one, other = one - one.mean(), other - other.mean()
     return float(one @ other / max(np.linalg.norm(one) * np.linalg.norm(other), np.finfo(float).tiny))

@@ -1,50 +1,62 @@
-"""The two parts of a fit: teach a surrogate to accept masked inputs, then a network to explain it."""
+"""The steps of a fit: check the arguments, train a surrogate, then train the network that explains it.
+
+`fit_explainer` can be read from top to bottom. Each training ends in `fwshapley.training.loop.train`.
+"""
 
 from __future__ import annotations
 
-import copy
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, Protocol, cast, runtime_checkable
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
-from fwshapley._internal.bundle import digest
-from fwshapley._internal.checks import Array
+from fwshapley._internal.checks import Array, check_callable, check_choice, check_kind, check_names, check_seed
 from fwshapley._internal.files import check_checkpoint
-from fwshapley.explanation.attribution import Attribution
+from fwshapley._internal.safetensors_file import digest
+from fwshapley._internal.tensor_checks import choose_device
 from fwshapley.explanation.black_box import BlackBox
-from fwshapley.explanation.inputs import Outputs
-from fwshapley.explanation.surrogate import (
+from fwshapley.explanation.fidelity import FidelityWarning, measure_fidelity
+from fwshapley.explanation.fitted import Fitted
+from fwshapley.explanation.inputs import (
+    MAX_VALIDATION_ROWS,
     Augment,
-    Fidelity,
-    Surrogate,
-    TableSurrogate,
-    in_chunks,
-    make_fill,
-    measure_fidelity,
-    predict,
-    take,
+    as_array,
+    check_inputs,
+    freeze_model,
+    hold_out,
+    is_table,
+)
+from fwshapley.explanation.predictions import predict, split_inputs
+from fwshapley.explanation.removal import check_removal
+from fwshapley.explanation.surrogate import (
+    UNIT_ROWS,
+    is_trained_by_fit,
+    make_surrogate,
+    move,
+    take_batch,
     train_surrogate,
 )
-from fwshapley.games.masked_model import KINDS, MaskedModel, Output
-from fwshapley.networks.cnn import SmallCNN
+from fwshapley.games.masked_model import MaskedModel, Output
 from fwshapley.networks.encoder import ImageNetwork
 from fwshapley.networks.mlp import ColumnKinds, TableNetwork
 from fwshapley.networks.unet import UNet
-from fwshapley.objectives import Objective, Sample
-from fwshapley.players import Players
-from fwshapley.semivalues import Semivalue
-from fwshapley.tables.network_encoding import TableSchema
-from fwshapley.training.budget import Batch, Budget, History, Recipe, Shard
-from fwshapley.training.loop import own_randomness, train
+from fwshapley.objectives import Kernel, Multilinear, Objective, Sample, SumConstraint
+from fwshapley.players import Players, columns
+from fwshapley.semivalues import KernelKind, Semivalue, check_semivalue
+from fwshapley.tables.network_encoding import TableSchema, describe_table
+from fwshapley.training.batches import Batch, Shard
+from fwshapley.training.budget import History, TrainingOptions
+from fwshapley.training.loop import train
+from fwshapley.training.shared_state import private_randomness
 
+if TYPE_CHECKING:
+    from fwshapley.explanation.explainer import FeatureExplainer
+
+ObjectiveName = Literal["multilinear", "kernel"]
 NetworkName = Literal["auto", "unet", "slim"]
 MakeNetwork = Callable[[int], nn.Module]
 """Makes a network from inputs to (batch, players, channels), given the number of channels."""
@@ -53,328 +65,257 @@ PARTS = ("surrogate", "explainer")
 """What a fit trains, one after the other; each has a checkpoint of its name."""
 
 UNET_WIDTHS: Mapping[NetworkName, int] = {"unet": 64, "slim": 32}
-SURROGATE_SHARE, SURROGATE_BATCHES = 0.3, 4
-VALIDATION_INPUTS, VALIDATION_MASKS = 512, 32
-UNIT_ROWS = 1024
-EXPLAINED_AT_ONCE = 256
+SURROGATE_SHARE = 0.3
+"""Share of the budget for the surrogate."""
+
+SURROGATE_BATCHES = 4
+"""A batch of the surrogate has this many times as many inputs, since each takes one pass rather than many."""
+
+VALIDATION_COALITIONS = 32
+CHECKED_ROWS = 64
+"""Inputs that the model's outputs are checked on."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How a fit goes: the arguments of `FeatureExplainer.fit`, and when its seconds began, by `time.monotonic`."""
-
-    budget: Budget
-    recipe: Recipe
-    masks: int
-    augment: Augment | None
-    checkpoints: Path | None
-    resume: bool
-    progress: bool
-    began: float = field(default_factory=time.monotonic)
-
-    def with_last_share(self, share: float) -> Plan:
-        """Return the plan of the last part, which may spend a share of the budget; the seconds before are others'."""
-        before = (1 - share) * (self.budget.seconds or 0.0)
-        return replace(self, budget=self.budget.part(share), began=self.began + before)
-
-    def check_folder(self) -> None:
-        """Refuse a folder that checkpoints cannot be written to, or to overwrite those of an earlier run."""
-        paths = [path for path in map(self.checkpoint, PARTS) if path is not None]
-        for path in paths:
-            check_checkpoint(path, "checkpoint=...")
-        if not self.resume and any(path.exists() for path in paths):
-            raise ValueError(
-                f"{self.checkpoints} holds the checkpoints of an earlier run: go on with resume=True, or name another "
-                "folder"
-            )
-
-    def identify(self, **parts: Tensor | nn.Module) -> dict[str, str]:
-        """Return fingerprints of what a run depends on; none where nothing is saved that might be resumed."""
-        if self.checkpoints is None:
-            return {}
-        tensors = {
-            name: part.state_dict() if isinstance(part, nn.Module) else {"": part} for name, part in parts.items()
-        }
-        return {name: digest(each) for name, each in tensors.items()}
-
-    def checkpoint(self, name: str) -> Path | None:
-        """File of a part."""
-        return None if self.checkpoints is None else self.checkpoints / f"{name}.safetensors"
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What a fit leaves behind.
+class Task(NamedTuple):
+    """What a fit works with.
 
     Attributes:
-        players: what is credited.
-        masked_model: the game that is explained.
-        network: from inputs to (batch, players, channels).
-        objective: how its output is read.
-        base_values: what nobody is worth.
+        x: training inputs.
+        x_valid: validation inputs.
+        schema: of a table; None for images and other tensors.
+        players: of the game.
+        model: a frozen copy of the model.
         output_names: one per output.
-        model: a copy of what is explained, which says what it predicts; None if it was not at hand.
-        encoding: of the table that is explained; None for images.
+        masked_model: the surrogate, and the game that it defines.
     """
 
+    x: Float[Tensor, "rows ..."]
+    x_valid: Float[Tensor, "valid ..."]
+    schema: TableSchema | None
     players: Players
-    masked_model: MaskedModel
-    network: nn.Module
-    objective: Objective
-    base_values: Float[Tensor, " outputs"]
+    model: nn.Module
     output_names: tuple[str, ...]
-    model: nn.Module | None
-    encoding: TableSchema | None
-
-    def values(
-        self, x: Float[Tensor, "batch ..."], mixtures: Float[Tensor, "weights maps"]
-    ) -> Float[Tensor, "weights batch players outputs"]:
-        """Values under the weightings that the objective's mixtures are of, in single precision after the network."""
-        out = self.network(x).float()
-        with torch.autocast(x.device.type, enabled=False):
-            return self.objective.contract(out, mixtures)
-
-
-@runtime_checkable
-class FittedExplainer(Protocol):
-    """An explainer, as what builds on its answers needs it."""
-
-    def explain(
-        self,
-        x: Array,
-        *,
-        weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Outputs = "all",
-    ) -> Attribution:
-        """Explain inputs."""
-        ...
+    masked_model: MaskedModel
 
     @property
-    def fitted_(self) -> Fitted: ...
+    def examples(self) -> Float[Tensor, "some ..."]:
+        """A few training inputs on the device of the fit."""
+        return self.x[:MAX_VALIDATION_ROWS].to(self.masked_model.device)
 
 
-def needs_training(surrogate: nn.Module | Literal["auto"] | None) -> bool:
-    """Whether a surrogate is to be trained, rather than used as it is."""
-    return surrogate is not None and not isinstance(surrogate, (Surrogate, TableSurrogate))
-
-
-def prepare_surrogate(
-    surrogate: nn.Module | Literal["auto"] | None,
-    model: nn.Module,
-    players: Players,
-    x: Float[Tensor, "rows ..."],
+def fit_explainer(
+    explainer: FeatureExplainer,
+    x_train: Array,
+    x_valid: Array | None,
+    options: TrainingOptions,
     *,
-    output: Output,
-    removal: Literal["auto", "zero", "mean"] | Tensor,
-    form: TableSchema | None,
-    device: torch.device,
-    seed: int,
-) -> nn.Module:
-    """Return a surrogate on a device, untrained unless it was given ready.
+    n_coalitions: int,
+    augment: Augment | None,
+) -> Fitted:
+    """Train a surrogate and an explaining network for an explainer, which is not changed; return the result.
 
     Args:
-        surrogate: as `FeatureExplainer` takes it.
-        model: a frozen copy of the model, on that device.
-        players: what is credited.
-        x: inputs to train on.
-        output: what a coalition is worth.
-        removal: what hidden features become.
-        form: of the table.
-        device: where the surrogate is.
-        seed: of new layers.
+        explainer: gives the arguments of the constructor.
+        x_train: training inputs.
+        x_valid: validation inputs; None holds out some of x_train.
+        options: budget, batch size and learning rate of the explaining network; `checkpoint` is a folder.
+        n_coalitions: per input in a step of the explaining network.
+        augment: changes a batch of inputs at random.
     """
-    targets = predict(model, x[:UNIT_ROWS], output)
-    if isinstance(surrogate, (Surrogate, TableSurrogate)):
-        ready = copy.deepcopy(surrogate).eval().requires_grad_(requires_grad=False)
-        place(ready, device, players)
-        _check_ready(ready, players, x[:1].to(device), targets.shape[1])
-        return ready
-    with own_randomness(device):
-        torch.manual_seed(seed)
-        if surrogate == "auto" and not players.is_image:
-            made: nn.Module = _fresh_table_surrogate(players, x, targets, output=output, removal=removal, form=form)
-        else:
-            made = _filling_surrogate(surrogate, model, players, x, targets, output=output, removal=removal, form=form)
-    place(made, device, players)
-    return made.eval()
-
-
-def _fresh_table_surrogate(
-    players: Players,
-    x: Float[Tensor, "rows columns"],
-    targets: Float[Tensor, "some outputs"],
-    *,
-    output: Output,
-    removal: Literal["auto", "zero", "mean"] | Tensor,
-    form: TableSchema | None,
-) -> TableSurrogate:
-    """Return a perceptron that is told what is hidden."""
-    if not isinstance(removal, str) or removal != "auto":
-        raise ValueError(
-            "the surrogate of a table is told what is hidden and fills nothing: leave removal='auto', or give a "
-            "surrogate network of your own (or None) that removal applies to"
+    objective = check_arguments(explainer)
+    if augment is not None:
+        check_callable("augment", augment)
+    check_checkpoints(options)
+    task = prepare_task(explainer, x_train, x_valid)
+    histories: dict[str, History] = {}
+    fidelity = None
+    begin = 0.0
+    if is_trained_by_fit(explainer.surrogate):
+        start_network(explainer, task, objective)  # tried once, so that errors appear before the surrogate is trained
+        histories["surrogate"] = _fit_surrogate(
+            task, part_of_options(options, "surrogate", 0, SURROGATE_SHARE), augment
         )
-    units = targets if KINDS[output] == "values" else None
-    return TableSurrogate(x, players, targets.shape[1], kinds=kinds_of(form), targets=units)
-
-
-def _filling_surrogate(
-    surrogate: nn.Module | Literal["auto"] | None,
-    model: nn.Module,
-    players: Players,
-    x: Float[Tensor, "rows ..."],
-    targets: Float[Tensor, "some outputs"],
-    *,
-    output: Output,
-    removal: Literal["auto", "zero", "mean"] | Tensor,
-    form: TableSchema | None,
-) -> Surrogate:
-    """Return a network on filled inputs: the model or its copy, one that was given, or a fresh one for a black box."""
-    if isinstance(removal, str) and form is not None and any(form.kinds.categories):
-        raise ValueError(
-            "no category is the mean of others: give removal as a row or several of the table (background data)"
-        )
-    if isinstance(removal, str) and removal == "auto":  # out of range is for networks that will learn what it means
-        removal = "mean" if not players.is_image else "zero" if surrogate is None else "auto"
-    fresh = surrogate == "auto" and isinstance(model, BlackBox)
-    if fresh:
-        units = targets if KINDS[output] == "values" else None
-        network: nn.Module = SmallCNN(x.shape[1] + 1, targets.shape[1], min(x.shape[-2:]), targets=units)
-    else:
-        network = copy.deepcopy(surrogate) if isinstance(surrogate, nn.Module) else copy.deepcopy(model)
-    return Surrogate(network, players, make_fill(removal, x), tell_mask=fresh, kind=KINDS[output])
-
-
-def teach_surrogate(
-    surrogate: nn.Module,
-    model: nn.Module,
-    players: Players,
-    x: Float[Tensor, "rows ..."],
-    x_valid: Float[Tensor, "valid ..."],
-    *,
-    output: Output,
-    seed: int,
-    plan: Plan,
-) -> tuple[History, Fidelity]:
-    """Train a prepared surrogate in place with its share of the budget; say how that went and how faithful it is."""
-    # A black box has no tensors to know it by, so what it says must do.
-    known = predict(model, x_valid[:UNIT_ROWS], output) if isinstance(model, BlackBox) else model
-    identity = {"output": output} | plan.identify(
-        x=x, x_valid=x_valid, players=torch.from_numpy(players.assignment), model=known, surrogate=surrogate
+        fidelity = measure_fidelity(task.masked_model, task.model, task.x_valid, seed=options.seed)
+        if fidelity.is_poor:
+            advice = "Explanations are of the surrogate; train longer, or pass a better network as surrogate=..."
+            warnings.warn(f"{fidelity}. {advice}", FidelityWarning, stacklevel=3)
+        begin = SURROGATE_SHARE
+    calibrated, network = start_network(explainer, task, objective)
+    last_part = part_of_options(options, "explainer", begin, 1)
+    histories["explainer"] = _fit_network(
+        network, calibrated, task, last_part, n_coalitions=n_coalitions, augment=augment
     )
-    history = train_surrogate(
-        surrogate,
+    return Fitted(
+        players=task.players,
+        masked_model=task.masked_model,
+        network=network.requires_grad_(requires_grad=False),
+        objective=calibrated,
+        base_values=task.masked_model.empty_values(task.examples[:1])[0],
+        output_names=task.output_names,
+        model=task.model,
+        schema=task.schema,
+        input_shape=tuple(task.x.shape[1:]),
+        seed=options.seed,
+        histories=histories,
+        fidelity=fidelity,
+    )
+
+
+def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | None) -> Task:
+    """Check the inputs and the model, and make the surrogate that `fit` is going to train or use."""
+    device = choose_device(explainer.device)
+    x_train = as_array(x_train, "x_train")
+    schema = _find_schema(explainer, x_train, x_valid)
+    x = check_inputs(x_train, "x_train", schema)
+    x, valid = hold_out(x, explainer.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid", schema))
+    players = _choose_players(explainer.players, x, schema)
+    players.check(valid)
+    names = None if explainer.output_names is None else check_names("output_names", explainer.output_names)
+    some = x[:CHECKED_ROWS].to(device)
+    model, output, output_names = freeze_model(explainer.model, some, explainer.output, names, schema)
+    surrogate = make_surrogate(explainer, model, x, output=output, players=players, schema=schema, device=device)
+    return Task(
+        x, valid, schema, players, model, output_names, MaskedModel(surrogate, output, players.n_players, device)
+    )
+
+
+def start_network(explainer: FeatureExplainer, task: Task, objective: Objective) -> tuple[Objective, nn.Module]:
+    """Calibrate the objective to the surrogate as it is now, and make an untrained network for it."""
+    game = task.masked_model
+    generator = torch.Generator(game.device).manual_seed(explainer.seed)
+    calibrated = objective.calibrate(game, task.examples, generator)
+    example = task.examples if task.players.is_image else task.x.to(game.device)
+    channels = calibrated.maps * len(task.output_names)
+    network = make_network(
+        explainer.network, game.surrogate, task.players, example, channels, seed=explainer.seed, schema=task.schema
+    )
+    return calibrated, network
+
+
+def _fit_surrogate(task: Task, options: TrainingOptions, augment: Augment | None) -> History:
+    """Train the surrogate of a task in place."""
+    game, model = task.masked_model, task.model
+    # A black box has no tensors that identify it, so its predictions do.
+    identified = predict(model, task.x_valid[:UNIT_ROWS], game.output) if isinstance(model, BlackBox) else model
+    assignment = torch.from_numpy(task.players.assignment)
+    parts = {"x": task.x, "x_valid": task.x_valid, "players": assignment, "model": identified}
+    return train_surrogate(
+        game,
         model,
-        x,
-        x_valid,
-        n_players=players.n_players,
-        output=output,
-        budget=plan.budget.part(SURROGATE_SHARE),
-        seed=seed,
-        recipe=Recipe(batch_size=SURROGATE_BATCHES * plan.recipe.batch_size, compiled=plan.recipe.compiled),
-        augment=plan.augment,
-        checkpoint=plan.checkpoint("surrogate"),
-        resume=plan.resume,
-        identity=identity,
-        progress=plan.progress,
-        began=plan.began,
+        task.x,
+        task.x_valid,
+        replace(
+            options,
+            batch_size=SURROGATE_BATCHES * options.batch_size,
+            learning_rate=TrainingOptions.learning_rate,
+        ),
+        augment=augment,
+        identity={"output": game.output} | _digests(options, parts | {"surrogate": game.surrogate}),
     )
-    fidelity = measure_fidelity(surrogate, model, x_valid, n_players=players.n_players, output=output, seed=seed)
-    return history, fidelity
 
 
-def fit_network(
+def check_arguments(explainer: FeatureExplainer) -> Objective:
+    """Raise an error that names a wrong argument of the constructor; return the objective."""
+    check_choice("output", explainer.output, ("auto", *get_args(Output)))
+    if explainer.players is not None and not isinstance(explainer.players, Players):
+        kind = type(explainer.players).__name__
+        raise TypeError(f"players must be made by columns, groups, grid or segments, got {kind}")
+    if explainer.surrogate is not None and not isinstance(explainer.surrogate, nn.Module):
+        check_choice("surrogate", explainer.surrogate, ("auto",))
+    if not callable(explainer.network):
+        check_choice("network", explainer.network, get_args(NetworkName))
+    check_removal(explainer.removal)
+    check_seed(explainer.seed)
+    return _choose_objective(explainer.objective, explainer.weights)
+
+
+def _choose_objective(objective: ObjectiveName | Objective, weights: Semivalue | None) -> Objective:
+    if objective == "kernel":
+        if weights is None:
+            raise ValueError("objective='kernel' learns one semivalue; pass it as weights=...")
+        return Kernel(check_semivalue(weights))
+    if weights is not None:
+        raise ValueError("weights goes with objective='kernel'; other objectives have their own, so leave it out")
+    if isinstance(objective, Kernel):
+        check_choice("kernel", objective.kernel, get_args(KernelKind))
+        check_choice("constraint", objective.constraint, get_args(SumConstraint))
+    if isinstance(objective, Kernel | Multilinear):
+        return objective
+    check_choice("objective", objective, get_args(ObjectiveName))
+    return Multilinear()
+
+
+def check_checkpoints(options: TrainingOptions) -> None:
+    """Refuse a checkpoint folder that cannot be written to, or that has checkpoints of a run that is not resumed."""
+    folder = options.checkpoint
+    if folder is None:
+        if options.resume:
+            raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=..., a folder")
+        return
+    paths = [folder / f"{part}.safetensors" for part in PARTS]
+    for path in paths:
+        check_checkpoint(path, "checkpoint=...")
+    if not options.resume and any(path.exists() for path in paths):
+        raise ValueError(
+            f"checkpoint={str(folder)!r} has the checkpoints of an earlier run; continue it with resume=True, or pass "
+            "another folder"
+        )
+
+
+def part_of_options(options: TrainingOptions, part: str, begin: float, end: float) -> TrainingOptions:
+    """Return the options of one part of a fit, which may use the budget from one share to another."""
+    started, seconds = options.started, options.budget.seconds
+    if started is not None and seconds is not None:
+        started += begin * seconds
+    checkpoint = None if options.checkpoint is None else options.checkpoint / f"{part}.safetensors"
+    return replace(options, budget=options.budget.part(end - begin), started=started, checkpoint=checkpoint)
+
+
+def _fit_network(
     network: nn.Module,
     objective: Objective,
-    masked: MaskedModel,
-    x: Float[Tensor, "rows ..."],
-    x_valid: Float[Tensor, "valid ..."],
+    task: Task,
+    options: TrainingOptions,
     *,
-    seed: int,
-    plan: Plan,
+    n_coalitions: int,
+    augment: Augment | None,
 ) -> History:
-    """Train a network in place to explain a game, by an objective that was calibrated to it."""
-    asked = replace(masked, mixed_precision=masked.device.type == "cuda")
-    if plan.recipe.compiled:
-        asked = replace(asked, surrogate=cast("nn.Module", torch.compile(masked.surrogate)))
-    fixed = torch.Generator(masked.device).manual_seed(seed)
-    calibrated = ("level", "unit", "spread")  # measured, so perhaps not the same to the last bit
-    learned = {name: value for name, value in objective.facts().items() if name not in calibrated}
-    identity = {"masks": plan.masks, "output": masked.output, "objective": learned} | plan.identify(
-        x=x, x_valid=x_valid, surrogate=masked.surrogate, network=network
-    )
-    shared = objective.sample(masked, x_valid[:VALIDATION_INPUTS].to(masked.device), VALIDATION_MASKS, fixed, Shard())
+    """Train a network in place to explain the game of a task, by an objective that is calibrated to it."""
+    device = task.masked_model.device
+    game = replace(task.masked_model, mixed_precision=device.type == "cuda")
+    if options.compiled:
+        game = replace(game, surrogate=cast("nn.Module", torch.compile(game.surrogate)))
+    generator = torch.Generator(device).manual_seed(options.seed)
+    valid_inputs = task.x_valid[:MAX_VALIDATION_ROWS].to(device)
+    valid_sample = objective.sample(task.masked_model, valid_inputs, VALIDATION_COALITIONS, generator, Shard())
 
     def loss(module: nn.Module, batch: Batch) -> Tensor:
-        inputs = take(x, batch, plan.augment)
-        sample = objective.sample(asked, inputs, plan.masks, batch.generator, batch.shard)
+        inputs = take_batch(task.x, batch, augment)
+        sample = objective.sample(game, inputs, n_coalitions, batch.generator, batch.shard)
         return precise_loss(module(sample.x), sample)
 
     def validate(module: nn.Module) -> float:
-        out = torch.cat([module(part) for part in in_chunks(shared.x)])
-        return float(precise_loss(out, shared))
+        outputs = torch.cat([module(part) for part in split_inputs(valid_sample.x)])
+        return float(precise_loss(outputs, valid_sample))
 
-    def precise_loss(out: Tensor, sample: Sample) -> Tensor:
-        with torch.autocast(out.device.type, enabled=False):  # sums over players would be rounded
-            return objective.loss(out.float(), sample).mean()
+    def precise_loss(outputs: Tensor, sample: Sample) -> Tensor:
+        with torch.autocast(outputs.device.type, enabled=False):  # sums over players would be rounded
+            return objective.loss(outputs.float(), sample).mean()
 
+    measured = ("level", "unit", "spread")  # by calibration, perhaps not the same to the last bit
+    fixed = {name: value for name, value in objective.facts().items() if name not in measured}
+    parts: dict[str, Tensor | nn.Module] = {"x": task.x, "x_valid": task.x_valid}
+    parts |= {"surrogate": task.masked_model.surrogate, "network": network}
+    identity = {"n_coalitions": n_coalitions, "output": game.output, "objective": fixed} | _digests(options, parts)
     return train(
         network,
         loss,
-        rows=len(x),
-        recipe=plan.recipe,
-        budget=plan.budget,
-        seed=seed,
-        device=masked.device,
-        validate=validate,
-        checkpoint=plan.checkpoint("explainer"),
-        resume=plan.resume,
-        began=plan.began,
-        identity=identity,
-        description="training the explainer",
-        progress=plan.progress,
-    )
-
-
-def fit_student(
-    student: nn.Module,
-    teacher: nn.Module,
-    x: Float[Tensor, "rows ..."],
-    x_valid: Float[Tensor, "valid ..."],
-    *,
-    device: torch.device,
-    seed: int,
-    plan: Plan,
-) -> History:
-    """Train a student in place to give the teacher's outputs, which are in units of the game."""
-    shared = x_valid[:VALIDATION_INPUTS].to(device)
-    asked = torch.compile(teacher) if plan.recipe.compiled else teacher
-    with torch.no_grad():
-        wanted = teacher(shared).float()
-
-    def loss(module: nn.Module, batch: Batch) -> Tensor:
-        inputs = batch.shard.of(take(x, batch, plan.augment))
-        with torch.no_grad():
-            target = asked(inputs).float()
-        return functional.mse_loss(module(inputs).float(), target)
-
-    def validate(module: nn.Module) -> float:
-        return float(functional.mse_loss(module(shared).float(), wanted))
-
-    return train(
-        student,
-        loss,
-        rows=len(x),
-        recipe=plan.recipe,
-        budget=plan.budget,
-        seed=seed,
+        options,
+        n_rows=len(task.x),
         device=device,
         validate=validate,
-        checkpoint=plan.checkpoint("student"),
-        resume=plan.resume,
-        began=plan.began,
-        description="distilling the explainer",
-        progress=plan.progress,
+        identity=identity,
+        description="training the explainer",
     )
 
 
@@ -386,63 +327,71 @@ def make_network(
     channels: int,
     *,
     seed: int,
-    form: TableSchema | None = None,
+    schema: TableSchema | None = None,
 ) -> nn.Module:
-    """Return an untrained network on the device of the example: (batch, ...) to (batch, players, channels)."""
-    with own_randomness(example.device):
+    """Return an untrained network from inputs to (batch, players, channels), on the device of the example inputs."""
+    with private_randomness(example.device):
         torch.manual_seed(seed)
         if callable(kind):
-            network = kind(channels) if dtype_of(form) == torch.float32 else nn.Sequential(Single(), kind(channels))
+            network = kind(channels)
+            check_kind("network", network, nn.Module)
+            network = nn.Sequential(_ToSingle(), network) if schema is not None and schema.double else network
         elif not players.is_image:
             if kind != "auto":
-                raise ValueError(f"network={kind!r} is for images; tables take 'auto' or a function that makes one")
-            network = TableNetwork(example, players.n_players, channels, kinds=kinds_of(form))
+                raise ValueError(f"network={kind!r} is for images; for a table, pass 'auto' or a function")
+            kinds = ColumnKinds() if schema is None else schema.kinds
+            network = TableNetwork(example, players.n_players, channels, kinds=kinds)
         elif kind == "auto":
             network = ImageNetwork(surrogate, example[:1], players, channels)
         else:
             network = UNet(example.shape[1], players, channels, width=UNET_WIDTHS[kind])
-    place(network, example.device, players)
-    with torch.no_grad():
-        found = tuple(network.eval()(example[:1]).shape)
-    if found != (1, players.n_players, channels):
+    move(network, example.device, players)
+    try:
+        with torch.no_grad():
+            shape: Any = tuple(network.eval()(example[:1]).shape)
+    except Exception as error:
+        if not callable(kind):
+            raise
+        raise ValueError(f"network failed on one input: {type(error).__name__}: {error}") from error
+    if shape != (1, players.n_players, channels):
         raise ValueError(
-            f"the network returned shape {found} for one input, expected (1, {players.n_players} players, "
-            f"{channels} channels)"
+            f"network must return shape (1, {players.n_players} players, {channels} channels) for one input, it "
+            f"returned {shape}"
         )
     return network
 
 
-class Single(nn.Module):
-    """Single precision, which a user's network expects."""
+class _ToSingle(nn.Module):
+    """Converts to single precision, which a user's network expects."""
 
     def forward(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
-        """Inputs in it."""
         return x.float()
 
 
-def dtype_of(form: TableSchema | None) -> torch.dtype:
-    """Precision of inputs: double for the tables of black boxes."""
-    return torch.float32 if form is None else form.dtype
+def _find_schema(explainer: FeatureExplainer, x: Array, x_valid: Array | None) -> TableSchema | None:
+    """Return the schema of a table; None for images, and for inputs that are neither."""
+    of_image = explainer.players is not None and explainer.players.is_image
+    if of_image or not is_table(x):
+        return None
+    return describe_table(x, any_model=not isinstance(explainer.model, nn.Module), more=x_valid)
 
 
-def kinds_of(form: TableSchema | None) -> ColumnKinds:
-    """What the columns of a table hold; numbers, if nothing is known of it."""
-    return ColumnKinds() if form is None else form.kinds
+def _choose_players(players: Players | None, x: Tensor, schema: TableSchema | None) -> Players:
+    """Return the players that were passed, or the columns of a table."""
+    if players is None:
+        if x.ndim != 2:  # noqa: PLR2004 - rows and columns
+            raise ValueError(
+                f"x_train must be a table, got shape {tuple(x.shape)}; pass players=fw.grid(...) or fw.segments(...) "
+                "for images"
+            )
+        players = columns(x.shape[1], None if schema is None else schema.names)
+    players.check(x)
+    return players.for_table(schema.names) if schema is not None and schema.is_frame else players
 
 
-def place(module: nn.Module, device: torch.device, players: Players) -> None:
-    """Move a module to a device, in place; on a GPU, convolutions are fastest with channels last in memory."""
-    module.to(device)
-    if players.is_image and device.type == "cuda":
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
-
-
-def _check_ready(surrogate: Surrogate | TableSurrogate, players: Players, x: Tensor, outputs: int) -> None:
-    """Raise unless a surrogate that was given is one of these players and outputs."""
-    if not np.array_equal(surrogate.players.assignment, players.assignment):
-        raise ValueError("the surrogate given was made for other players than the explainer's")
-    everyone = torch.ones(1, players.n_players, dtype=torch.bool, device=x.device)
-    with torch.no_grad():
-        found = surrogate(x, everyone).shape[1]
-    if found != outputs:
-        raise ValueError(f"the surrogate given has {found} outputs, the model {outputs}")
+def _digests(options: TrainingOptions, parts: Mapping[str, Tensor | nn.Module]) -> dict[str, str]:
+    """Return digests of what a run depends on; none if nothing is saved that could be resumed."""
+    if options.checkpoint is None:
+        return {}
+    tensors = {name: part.state_dict() if isinstance(part, nn.Module) else {"": part} for name, part in parts.items()}
+    return {name: digest(part) for name, part in tensors.items()}

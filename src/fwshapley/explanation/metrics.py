@@ -11,15 +11,17 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from fwshapley._internal.checks import check_callable, check_choice, check_kind, check_real, check_whole
-from fwshapley._internal.tensors import check_classes, check_finite
+from fwshapley._internal.tensor_checks import check_classes, check_finite
 
 INPUTS_AT_ONCE = 1024
 
 Evaluator = Callable[[Float[Tensor, "batch ..."], Bool[Tensor, "batch players"]], Float[Tensor, "batch classes"]]
-"""Scores of the classes when only a coalition of each input is shown."""
+"""Scores of the classes for inputs of which only a coalition is shown."""
 
 Score = Literal["kept", "probability"]
-"""What a curve is of: whether the label has the highest score, or that score itself, where it is a probability."""
+"""Height of a curve: 1 if the label has the highest score, else 0; or the score of the label itself."""
+
+_TINY = torch.finfo(torch.float64).tiny
 
 
 def inclusion_curve(
@@ -30,7 +32,21 @@ def inclusion_curve(
     *,
     steps: int = 32,
 ) -> Float[Tensor, " {steps}+1"]:
-    """Share of inputs that keep their label as the most important players are shown, from none to all."""
+    """Share of inputs that keep their label as the most important players are shown, from none to all.
+
+    Args:
+        evaluator: scores of the classes given (inputs, coalitions).
+        x: the inputs.
+        values: of the players of each input.
+        labels: class of each input.
+        steps: number of points after the first.
+
+    Example:
+        >>> evaluator = lambda x, shown: torch.stack([shown[:, 0].float(), torch.full((len(x),), 0.5)], 1)
+        >>> x, values, labels = torch.zeros(1, 2), torch.tensor([[3.0, 1.0]]), torch.tensor([0])
+        >>> fw.explanation.metrics.inclusion_curve(evaluator, x, values, labels, steps=2).tolist()
+        [0.0, 1.0, 1.0]
+    """
     return inclusion_curves(evaluator, x, values, labels, steps=steps).mean(0)
 
 
@@ -45,8 +61,14 @@ def inclusion_curves(
 ) -> Float[Tensor, "batch {steps}+1"]:
     """Curve of each input as its most important players are shown, from none to all.
 
-    score="kept" is 1 where the input keeps its label and 0 elsewhere, so that curves of one input tie often;
-    "probability" is the evaluator's score of the label.
+    Args:
+        evaluator: scores of the classes given (inputs, coalitions).
+        x: the inputs.
+        values: of the players of each input.
+        labels: class of each input.
+        steps: number of points after the first.
+        score: "kept" is 1 if the input keeps its label, else 0; "probability" is the score of the label, which ties
+            less often.
     """
     return _curves(evaluator, x, values, labels, steps, hide=False, score=score)
 
@@ -59,7 +81,7 @@ def exclusion_curve(
     *,
     steps: int = 32,
 ) -> Float[Tensor, " {steps}+1"]:
-    """Share of inputs that keep their label as the most important players are hidden, from none to all."""
+    """Share of inputs that keep their label as the most important players are hidden; see `inclusion_curve`."""
     return exclusion_curves(evaluator, x, values, labels, steps=steps).mean(0)
 
 
@@ -72,18 +94,23 @@ def exclusion_curves(
     steps: int = 32,
     score: Score = "kept",
 ) -> Float[Tensor, "batch {steps}+1"]:
-    """Curve of each input as its most important players are hidden, from none to all; scores as in inclusion_curves."""
+    """Curve of each input as its most important players are hidden, from none to all; see `inclusion_curves`."""
     return _curves(evaluator, x, values, labels, steps, hide=True, score=score)
 
 
 def area(curve: Float[Tensor, " points"], share: float = 1.0) -> float:
-    """Mean height of the first share of a curve, by the trapezoid rule: its area, where the whole is as wide as 1."""
+    """Mean height of the first share of a curve, by the trapezoid rule.
+
+    Example:
+        >>> fw.explanation.metrics.area(torch.tensor([0.0, 1.0, 1.0]))
+        0.75
+    """
     curve, share = check_finite("curve", curve, axes=1), check_real("share", share)
     if not 0 < share <= 1:
         raise ValueError(f"share must be above 0 and at most 1, got {share:g}")
     points = round((len(curve) - 1) * share) + 1
     if points < 2:  # noqa: PLR2004 - the ends of one trapezoid
-        raise ValueError(f"the first {share:g} of a curve of {len(curve)} points has no area; use more steps")
+        raise ValueError(f"share={share:g} of a curve of {len(curve)} points has no area; use more steps")
     return float(torch.trapezoid(curve[:points], dx=1 / (points - 1)))
 
 
@@ -91,15 +118,20 @@ def areas(curves: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
     """Mean height of each curve, by the trapezoid rule."""
     curves = check_finite("curves", curves, axes=2)
     if curves.shape[1] < 2:  # noqa: PLR2004 - the ends of one trapezoid
-        raise ValueError("curves must be of two points or more, got one")
+        raise ValueError("curves must have at least 2 points, got 1")
     return torch.trapezoid(curves, dx=1 / (curves.shape[1] - 1), dim=1)
 
 
 def skill(area_of_interest: float, *, random: float, best: float) -> float:
-    """Where an area lies between that of random orders (0) and that of the best known ones (1)."""
+    """Place of an area between that of random orders (0) and that of the best orders (1).
+
+    Example:
+        >>> fw.explanation.metrics.skill(0.75, random=0.5, best=1.0)
+        0.5
+    """
     low, high = check_real("random", random), check_real("best", best)
     if low == high:
-        raise ValueError(f"random and best areas are both {best:g}: there is nothing to tell skill by")
+        raise ValueError(f"random and best must differ, got {best:g} for both: skill is not defined")
     return (check_real("area_of_interest", area_of_interest) - low) / (high - low)
 
 
@@ -121,28 +153,26 @@ class Agreement:
 
 
 def measure_agreement(estimate: Float[Tensor, "batch players"], reference: Float[Tensor, "batch players"]) -> Agreement:
-    """Compare the values of one output, input by input."""
+    """Compare the values of one output with reference values, input by input.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0, 3.0]])
+        >>> round(fw.explanation.metrics.measure_agreement(x, 2 * x).pearson, 6)
+        1.0
+    """
     estimate, reference = check_finite("estimate", estimate, axes=2), check_finite("reference", reference, axes=2)
     if estimate.shape != reference.shape:
         shapes = f"{tuple(estimate.shape)} and {tuple(reference.shape)}"
-        raise ValueError(f"estimate and reference must be of the same shape, got {shapes}")
+        raise ValueError(f"estimate and reference must have the same shape, got {shapes}")
     e, r = (values - values.mean(1, keepdim=True) for values in (estimate, reference))
-    tiny = torch.finfo(torch.float64).tiny
-    correlation = (e * r).sum(1) / (e.norm(dim=1) * r.norm(dim=1)).clamp(min=tiny)
+    correlation = (e * r).sum(1) / (e.norm(dim=1) * r.norm(dim=1)).clamp(min=_TINY)
     totals = reference.sum(1)
     return Agreement(
         pearson=float(correlation.mean()),
         pearson_10=float(correlation.quantile(0.1)),
-        nrmse=float(((e - r).square().sum() / r.square().sum().clamp(min=tiny)).sqrt()),
-        level=float((estimate.sum(1) - totals).abs().mean() / totals.abs().mean().clamp(min=tiny)),
+        nrmse=float(((e - r).square().sum() / r.square().sum().clamp(min=_TINY)).sqrt()),
+        level=float((estimate.sum(1) - totals).abs().mean() / totals.abs().mean().clamp(min=_TINY)),
     )
-
-
-def _rank(values: Float[Tensor, "batch players"]) -> Int[Tensor, "batch players"]:
-    """Place of each player, the most important first; equals keep their order."""
-    order = values.argsort(dim=1, descending=True, stable=True)
-    places = torch.arange(values.shape[1], device=values.device).expand_as(order)
-    return torch.empty_like(order).scatter_(1, order, places)
 
 
 def _curves(
@@ -158,39 +188,36 @@ def _curves(
     check_choice("score", score, get_args(Score))
     check_callable("evaluator", evaluator)
     check_kind("x", x, Tensor)
-    rank, labels = _rank(check_finite("values", values, axes=2)), check_classes("labels", labels)
+    # Rank of each player, the most important first; equal values keep their order.
+    rank = check_finite("values", values, axes=2).argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+    labels = check_classes("labels", labels)
     if not len(x) == len(rank) == len(labels):
-        raise ValueError(
-            f"x, values and labels must be of as many inputs, got {len(x)}, {len(rank)} and {len(labels)} of them"
-        )
+        raise ValueError(f"x, values and labels must have equal lengths, got {len(x)}, {len(rank)} and {len(labels)}")
     points = []
     for step in range(check_whole("steps", steps) + 1):
         first = rank < round(rank.shape[1] * step / steps)
         shown = ~first if hide else first
         parts = zip(x.split(INPUTS_AT_ONCE), shown.split(INPUTS_AT_ONCE), labels.split(INPUTS_AT_ONCE), strict=True)
         with torch.no_grad():
-            points.append(torch.cat([_score(evaluator(some, seen), own, score) for some, seen, own in parts]))
+            points.append(
+                torch.cat(
+                    [_heights(evaluator(x_part, mask), part_labels, score) for x_part, mask, part_labels in parts]
+                )
+            )
     return torch.stack(points, 1)
 
 
-def _score(
-    scores: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"], score: Score
-) -> Float64[Tensor, " batch"]:
-    _check_scores(scores, labels)
-    if score == "kept":
-        return (scores.argmax(1) == labels).double()
-    return scores.gather(1, labels[:, None])[:, 0].double()
-
-
-def _check_scores(scores: object, labels: Int[Tensor, " batch"]) -> None:
-    """Raise an error unless an evaluator gave every input a score of every class."""
+def _heights(scores: object, labels: Int[Tensor, " batch"], score: Score) -> Float64[Tensor, " batch"]:
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) != len(labels):  # noqa: PLR2004 - inputs, classes
         shape = f"shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else type(scores).__name__
-        raise TypeError(f"the evaluator must return a tensor ({len(labels)} inputs, classes), got {shape}")
+        raise TypeError(f"evaluator must return a tensor ({len(labels)} inputs, classes), got {shape}")
     if int(labels.max()) >= scores.shape[1]:
         raise ValueError(
-            f"labels must be among the {scores.shape[1]} classes that the evaluator gives scores of, got "
+            f"labels must be below {scores.shape[1]}, the number of classes that evaluator returns scores for, got "
             f"{int(labels.max())}"
         )
     if bool(scores.isnan().any()):
-        raise ValueError("the evaluator gave scores that are not numbers (NaN)")
+        raise ValueError("evaluator returned scores that are NaN")
+    if score == "kept":
+        return (scores.argmax(1) == labels).double()
+    return scores.gather(1, labels[:, None])[:, 0].double()

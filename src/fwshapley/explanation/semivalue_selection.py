@@ -1,11 +1,11 @@
-"""Which weighting to use: the one whose most important players bring back a prediction soonest.
+"""Choose the weighting whose most important players restore the model's prediction soonest.
 
-The paper picks (alpha, beta) from eight pairs; here the Shapley value is among the candidates, and comes first.
-Candidates are compared by the area under the inclusion curve on the surrogate, which costs some 300 evaluations an
-input: one for each candidate and point of its curve.
+The paper chooses (alpha, beta) from eight pairs; here the Shapley value is a candidate too, and the first one.
+Candidates are compared by the area under the inclusion curve on the surrogate, which costs about 300 evaluations per
+input: one for each candidate and each point of its curve.
 
-The area by which a weighting was chosen is the largest of several, so it flatters: what is reported should come from
-another evaluator (`reporter`), and from other inputs than these.
+The area of the chosen weighting is the largest of several and therefore optimistic. Report the area by another
+evaluator (`reporter`), or on other inputs.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ from fwshapley._internal.progress import ProgressBar
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.explainer import FeatureExplainer
 from fwshapley.explanation.metrics import Evaluator, Score, areas, inclusion_curves
-from fwshapley.explanation.options import choose_weightings
-from fwshapley.games.masked_model import KINDS
+from fwshapley.games.masked_model import KINDS, MaskedModel
 from fwshapley.objectives import Kernel
 from fwshapley.semivalues import FEASIBLE_SET, Semivalue, Shapley
 
 
 @dataclass(frozen=True)
-class Judgment:
-    """What an evaluator says of a choice.
+class InclusionGain:
+    """Inclusion areas of the candidates and of a choice among them, by one evaluator.
 
     Attributes:
-        areas: mean area under the inclusion curves, of each candidate.
-        gain: area of what was chosen less that of the first candidate, mean over inputs.
+        areas: mean area under the inclusion curves, for each candidate.
+        gain: area of the choice minus that of the first candidate, mean over inputs.
         gain_stderr: its standard error, paired over inputs; infinite for one input.
     """
 
@@ -45,37 +44,37 @@ class Judgment:
 
 
 @dataclass(frozen=True)
-class ChosenWeights(Judgment):
-    """A weighting chosen by inclusion curves, for a data set or for each input.
+class ChosenWeights(InclusionGain):
+    """A weighting chosen by inclusion curves, for a data set or for each input; made by `choose_weights`.
 
-    Areas, gain and standard error are by the evaluator that it was chosen by, so they are optimistic: what to report is
-    in `reported`, or better comes from inputs that were not chosen by.
+    Areas, gain and standard error are by the evaluator that chose, so they are optimistic: use `reported`, or measure
+    on other inputs.
 
     Attributes:
-        weights: what was chosen; a list with one for each input if asked for.
-        numbers: place of each input's weighting among the candidates.
-        candidates: what it was chosen from; the first is what others are compared with.
-        reported: what another evaluator says of the choice; None if none was given.
-        inputs: number of inputs.
-        calls: evaluations made to choose, inputs * candidates * (steps + 1); the reporter made as many.
+        weights: the chosen semivalue, or a list with one for each input.
+        numbers: index of each input's weighting among the candidates.
+        candidates: the semivalues to choose from; the others are compared with the first.
+        reported: gain of the choice by another evaluator, if there is one.
+        n_inputs: number of inputs.
+        n_calls: evaluations made to choose, n_inputs * candidates * (steps + 1); a reporter takes as many again.
     """
 
     weights: Semivalue | list[Semivalue]
     numbers: tuple[int, ...]
     candidates: tuple[Semivalue, ...]
-    reported: Judgment | None
-    inputs: int
-    calls: int
+    reported: InclusionGain | None
+    n_inputs: int
+    n_calls: int
 
     def __str__(self) -> str:
-        made = f"{self.inputs} inputs, {self.calls:,} evaluations"
-        if not any(self.numbers):  # so that a gain of 0 says nothing
-            return f"{self.candidates[0]}: no other candidate has a larger inclusion area ({made})"
-        told = self.reported or self
+        cost = f"{self.n_inputs} inputs, {self.n_calls:,} evaluations"
+        if not any(self.numbers):
+            return f"{self.candidates[0]}: no other candidate has a larger inclusion area ({cost})"
+        best = self.reported or self
         source = "by another evaluator" if self.reported else "optimistic: by the evaluator that chose"
         chosen = "a weighting for each input" if isinstance(self.weights, list) else str(self.weights)
-        gain = f"{told.gain:+.4f} ± {told.gain_stderr:.4f} in inclusion area over {self.candidates[0]}"
-        return f"{chosen}: {gain} ({source}; {made})"
+        gain = f"{best.gain:+.4f} ± {best.gain_stderr:.4f} in inclusion area over {self.candidates[0]}"
+        return f"{chosen}: {gain} ({source}; {cost})"
 
 
 def choose_weights(
@@ -91,95 +90,95 @@ def choose_weights(
 ) -> ChosenWeights:
     """Choose a weighting by the area under inclusion curves of the predicted class.
 
-    For the data set, a curve is the share of inputs that keep the class that the model predicts. One input keeps it or
-    not, and candidates would tie most of the time, so the choice for each input goes by the mean probability of that
-    class along its curve. Ties go to the earlier candidate.
-
-    It costs inputs * candidates * (steps + 1) evaluations of the surrogate; explaining is one pass for all candidates.
+    For a data set, a curve is the share of inputs that keep the class that the model predicts. For single inputs, such
+    curves would mostly tie, so the choice is by the mean probability of that class along the curve. Ties go to the
+    earlier candidate. Explaining takes one pass of the network for all candidates.
 
     Args:
-        explainer: a fitted one that knows every weighting, of a model of classes.
-        x: validation inputs: neither those it was trained on nor those to report on.
-        candidates: the first is what the gain is over.
+        explainer: a fitted explainer with objective="multilinear", for a model of classes.
+        x: validation inputs, neither those for training nor those for the final report.
+        candidates: semivalues to choose from; gains are over the first.
         per_input: choose for each input rather than for the data set.
-        steps: points of a curve, besides the one at which nothing is shown.
-        evaluator: what says the class of inputs of which a coalition is shown; by default the surrogate. It returns
-            scores, and probabilities if per_input.
-        reporter: another such evaluator, e.g. a classifier trained on masked inputs, whose verdict on the choice is to
-            be reported. The area by which a weighting was chosen is optimistic.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        steps: points of a curve after the first one, at which nothing is shown.
+        evaluator: scores of the classes given (inputs, coalitions), probabilities if per_input; by default the
+            surrogate.
+        reporter: another evaluator, e.g. a classifier trained on masked inputs, to report an unbiased gain.
+        progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
 
     Example:
-        >>> chosen = choose_weights(explainer, x_valid, reporter=other)
-        >>> explainer.explain(x_test, weights=chosen.weights)
-        >>> own = choose_weights(explainer, x_test, per_input=True)
-        >>> every = explainer.explain(x_test, weights=list(own.candidates)).values
-        >>> every[list(own.numbers), range(len(x_test))]  # each input under its own weighting
+        >>> x = torch.randn(64, 5)
+        >>> explainer = fw.FeatureExplainer(torch.nn.Linear(5, 3)).fit(x, budget=fw.Budget(steps=20), progress=False)
+        >>> chosen = fw.choose_weights(explainer, x[:20], steps=5, progress=False)
+        >>> explainer.explain(x[:3], weights=chosen.weights).values.shape
+        torch.Size([3, 5, 3])
     """
-    several = _check(explainer, candidates)
+    candidates = _check_candidates(explainer, candidates)
     check_flag("per_input", per_input)
-    for name, judge in (("evaluator", evaluator), ("reporter", reporter)):
-        if judge is not None:
-            check_callable(name, judge)
-    explained = explainer.explain(x, weights=several, outputs="predicted")
+    evaluators = [surrogate_evaluator(explainer.fitted_.masked_model) if evaluator is None else evaluator]
+    evaluators += [] if reporter is None else [reporter]
+    for name, function in zip(("evaluator", "reporter"), evaluators, strict=False):
+        check_callable(name, function)
+    steps = check_whole("steps", steps)
+    explained = explainer.explain(x, weights=candidates, outputs="predicted")
     score: Score = "probability" if per_input else "kept"
-    judges = [evaluator_of(explainer) if evaluator is None else evaluator, *([] if reporter is None else [reporter])]
-    with ProgressBar("choosing weights", len(several) * len(judges), enabled=progress) as bar:
-        found = [_areas_by(judge, explained, check_whole("steps", steps), score, bar) for judge in judges]
-    best = (found[0] if per_input else found[0].mean(1, keepdim=True)).argmax(0)  # the first of equals
-    own, *others = [_judge(each, best.expand(len(explained))) for each in found]
+    with ProgressBar("choosing weights", len(candidates) * len(evaluators), enabled=progress) as bar:
+        measured = [_measure_areas(function, explained, steps, score, bar) for function in evaluators]
+    best = (measured[0] if per_input else measured[0].mean(1, keepdim=True)).argmax(0)  # the first of equals
+    numbers = best.expand(len(explained))
+    gains = [_gain(candidate_areas, numbers) for candidate_areas in measured]
     return ChosenWeights(
-        own.areas,
-        own.gain,
-        own.gain_stderr,
-        weights=[several[each] for each in best.tolist()] if per_input else several[int(best)],
-        numbers=tuple(best.expand(len(explained)).tolist()),
-        candidates=tuple(several),
-        reported=others[0] if others else None,
-        inputs=len(explained),
-        calls=len(explained) * len(several) * (steps + 1),
+        gains[0].areas,
+        gains[0].gain,
+        gains[0].gain_stderr,
+        weights=[candidates[number] for number in best.tolist()] if per_input else candidates[int(best)],
+        numbers=tuple(numbers.tolist()),
+        candidates=tuple(candidates),
+        reported=gains[1] if len(gains) > 1 else None,
+        n_inputs=len(explained),
+        n_calls=len(explained) * len(candidates) * (steps + 1),
     )
 
 
-def evaluator_of(explainer: FeatureExplainer) -> Evaluator:
-    """Return what the surrogate says of coalitions: probabilities, also where the game is in log odds, or values."""
-    masked = explainer.masked_model_
+def surrogate_evaluator(masked: MaskedModel) -> Evaluator:
+    """Return the surrogate as an evaluator: with probabilities, also if the game is in log odds, or with values."""
 
     def evaluate(x: Float[Tensor, "batch ..."], shown: Bool[Tensor, "batch players"]) -> Float[Tensor, "batch classes"]:
-        worth = masked(x, shown[:, None])[:, 0]
-        return worth.sigmoid() if masked.output in ("logit", "label_logit") else worth
+        values = masked(x, shown[:, None])[:, 0]
+        return values.sigmoid() if masked.output in ("logit", "label_logit") else values
 
     return evaluate
 
 
-def _check(explainer: FeatureExplainer, candidates: Sequence[Semivalue]) -> list[Semivalue]:
+def _check_candidates(explainer: FeatureExplainer, candidates: Sequence[Semivalue]) -> list[Semivalue]:
     check_kind("explainer", explainer, FeatureExplainer)
-    several = check_list("candidates", candidates)
-    if isinstance(explainer.objective, Kernel):
-        only, advice = explainer.objective.weights, "train one with objective='multilinear'"
-        raise ValueError(f"this explainer knows {only} alone, so there is no choice: {advice}")  # noqa: TRY004 - no type
-    output = explainer.masked_model_.output
-    if KINDS[output] != "classes":
-        raise ValueError(
-            f"weights are chosen by which class an input keeps, and output={output!r} has no classes; "
-            "compare weightings by a measure of your own"
+    fitted = explainer.fitted_
+    if isinstance(fitted.objective, Kernel):
+        raise ValueError(  # noqa: TRY004 - the explainer has the right type
+            f"explainer must be trained with objective='multilinear', this one has learned {fitted.objective.weights} "
+            "alone"
         )
-    return choose_weightings(explainer.objective, several)
+    if KINDS[fitted.masked_model.output] != "classes":
+        raise ValueError(
+            f"explainer must be of a model of classes, this one has output={fitted.masked_model.output!r}; compare "
+            "weightings by a metric of your own"
+        )
+    return fitted.check_weights(check_list("candidates", candidates))
 
 
-def _areas_by(
+def _measure_areas(
     evaluator: Evaluator, explained: Attribution, steps: int, score: Score, bar: ProgressBar
 ) -> Float64[Tensor, "candidates batch"]:
     """Area under the curve of every input, under every candidate."""
     labels = explained.outputs[:, 0]
-    x, found = explained.inputs.to(labels.device), []
+    x = explained.inputs.to(labels.device)
+    measured = []
     for values in explained.values[..., 0]:
-        found.append(areas(inclusion_curves(evaluator, x, values, labels, steps=steps, score=score)))
+        measured.append(areas(inclusion_curves(evaluator, x, values, labels, steps=steps, score=score)))
         bar.advance(1)
-    return torch.stack(found).cpu()
+    return torch.stack(measured).cpu()
 
 
-def _judge(found: Float64[Tensor, "candidates batch"], picked: Int[Tensor, " batch"]) -> Judgment:
-    gains = found.gather(0, picked[None])[0] - found[0]
+def _gain(candidate_areas: Float64[Tensor, "candidates batch"], numbers: Int[Tensor, " batch"]) -> InclusionGain:
+    gains = candidate_areas.gather(0, numbers[None])[0] - candidate_areas[0]
     stderr = float(gains.std()) / math.sqrt(len(gains)) if len(gains) > 1 else math.inf
-    return Judgment(tuple(found.mean(1).tolist()), float(gains.mean()), stderr)
+    return InclusionGain(tuple(candidate_areas.mean(1).tolist()), float(gains.mean()), stderr)

@@ -1,59 +1,78 @@
-"""Teach a model to accept masked inputs (paper, section 2.5): what remains of a prediction when features are hidden.
+"""Surrogates: networks that predict from a part of the features, trained to reproduce a model (paper, section 2.5).
 
-The surrogate matches the model's prediction for the whole input while it sees only a random coalition of it, with
-sizes uniform on 0..n. Its limit is the model's mean prediction given what is seen.
+Most models cannot handle missing features. A surrogate sees a random coalition of each input's features, of a size that
+is uniform on 0..n, and is trained to predict what the model predicts from the complete input. The best surrogate is
+the model's mean prediction given the visible features.
 """
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
-from typing import Any, Literal, cast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
 
-import pandas as pd
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fwshapley._internal.checks import Array, check_choice
-from fwshapley._internal.files import check_checkpoint
-from fwshapley._internal.tensors import as_tensor
-from fwshapley.coalitions import draw_bernoulli, draw_trusted_bernoulli
+from fwshapley._internal.checks import check_callable, check_choice, check_kind, check_whole
+from fwshapley.coalitions import draw_trusted_bernoulli
 from fwshapley.explanation.black_box import BlackBox
-from fwshapley.games.masked_model import KINDS, MOST_ELEMENTS, Kind, Output
+from fwshapley.explanation.fidelity import divergence
+from fwshapley.explanation.inputs import Augment, check_examples, run_model
+from fwshapley.explanation.predictions import as_columns, predict, surrogate_outputs
+from fwshapley.explanation.removal import encode_removal, make_fill
+from fwshapley.games.masked_model import KINDS, Kind, MaskedModel, Output
+from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, spread_of
 from fwshapley.players import Players
-from fwshapley.training.budget import Batch, Budget, History, Recipe
+from fwshapley.tables.network_encoding import TableSchema
+from fwshapley.training.batches import Batch
+from fwshapley.training.budget import History, TrainingOptions
 from fwshapley.training.loop import train
+from fwshapley.training.shared_state import private_randomness
 
-Removal = Literal["auto", "zero", "mean"] | Tensor | pd.DataFrame
-"""What takes the place of hidden features: a rule, one input (a baseline), or several (background data)."""
+if TYPE_CHECKING:
+    from fwshapley.explanation.explainer import FeatureExplainer
 
-PLAUSIBLE_ZEROS = 0.01
-PREDICTION_ROWS = 2048
-SURROGATE_BATCH = 256
-DECILES = 10
-POOR_AGREEMENT = 0.8
+UNIT_ROWS = 1024
+"""Inputs that the units of values are measured on."""
 
-Augment = Callable[[Tensor, torch.Generator], Tensor]
-"""Changes a batch of inputs at random, e.g. flips images; what comes out are inputs like any other."""
+
+def _mean_of_labels(logits: Float[Tensor, "fills rows labels"]) -> Float[Tensor, "rows labels"]:
+    """Log odds of the mean probability."""
+    log_yes = functional.logsigmoid(logits).logsumexp(0)
+    log_no = functional.logsigmoid(-logits).logsumexp(0)
+    return log_yes - log_no
+
+
+MEANS: Mapping[Kind, Callable[[Tensor], Tensor]] = {
+    "classes": lambda logits: logits.log_softmax(-1).logsumexp(0),
+    "labels": _mean_of_labels,
+    "values": lambda values: values.mean(0),
+}
+"""The mean prediction over several fills, as logits or values."""
 
 
 class Surrogate(nn.Module):
-    """A network on inputs of which only a coalition is shown; the rest is filled.
+    """A network on inputs whose hidden features are filled.
 
     Args:
-        network: what sees the filled input.
-        players: which part belongs to whom.
-        fill: what hidden positions become, (fills, ...) broadcast against inputs. With several (background data), the
-            prediction is their mean: of probabilities, or of values.
-        tell_mask: whether the network also gets the mask, as a last channel of an image.
-        kind: what the network's outputs are: logits of "classes" or "labels", or "values".
+        network: from filled inputs to outputs.
+        players: which features belong to which player.
+        fill: what replaces hidden positions, (fills, ...) broadcast against inputs. With several fills (background
+            data), the prediction is their mean: of probabilities, or of values.
+        tell_mask: the network also gets the mask of visible pixels, as a last channel of an image.
+        kind: what the network returns: logits of "classes" or "labels", or "values".
+
+    Example:
+        >>> surrogate = fw.explanation.Surrogate(torch.nn.Linear(3, 2), fw.columns(3), torch.zeros(1, 3))
+        >>> surrogate(torch.ones(5, 3), torch.ones(5, 3, dtype=torch.bool)).shape
+        torch.Size([5, 2])
     """
 
     fill: Tensor
@@ -62,361 +81,277 @@ class Surrogate(nn.Module):
         self, network: nn.Module, players: Players, fill: Tensor, *, tell_mask: bool = False, kind: Kind = "classes"
     ) -> None:
         super().__init__()
+        check_kind("network", network, nn.Module)
+        check_kind("players", players, Players)
+        check_kind("fill", fill, Tensor)
+        check_choice("kind", kind, get_args(Kind))
+        _check_fill(fill, players, missing=isinstance(network, BlackBox))
         self.network, self.players, self.tell_mask, self.kind = network, players, tell_mask, kind
         self.register_buffer("fill", fill)
 
     def forward(
         self, x: Float[Tensor, "batch ..."], coalitions: Bool[Tensor, "batch players"]
     ) -> Float[Tensor, "batch outputs"]:
-        """Network outputs: logits or raw values."""
+        """Logits or values."""
         mask = self.players.spread(coalitions)
-        answers = [self._answer(x, mask, fill) for fill in self.fill.to(x.dtype)]
-        if len(answers) == 1:
-            return answers[0]
-        return MEANS[self.kind](torch.stack(answers).float())
+        outputs = [self._predict_filled(x, mask, fill) for fill in self.fill.to(x.dtype)]
+        return outputs[0] if len(outputs) == 1 else MEANS[self.kind](torch.stack(outputs).float())
 
-    def _answer(self, x: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
-        shown = torch.where(mask, x, fill)
+    def _predict_filled(self, x: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
+        filled = torch.where(mask, x, fill)
         if self.tell_mask:
-            shown = torch.cat([shown, mask.to(x.dtype)], 1)
-        return as_columns(self.network(shown if isinstance(self.network, BlackBox) else shown.float()))
+            filled = torch.cat([filled, mask.to(x.dtype)], 1)
+        return as_columns(self.network(filled if isinstance(self.network, BlackBox) else filled.float()))
 
 
 class TableSurrogate(nn.Module):
-    """A fresh perceptron on [coordinates * s, s].
+    """A perceptron on the visible columns of a table and the mask of visible players.
 
     Args:
-        x: rows to take the scales of the columns from.
-        players: which columns belong to whom.
-        outputs: number of outputs.
-        kinds: what the columns hold.
-        targets: outputs to take their units from.
+        x: rows that give the scales of the columns.
+        players: which columns belong to which player.
+        n_outputs: number of outputs.
+        column_kinds: what the columns contain; by default numbers, none missing.
+        targets: outputs that give the units of values.
+
+    Example:
+        >>> surrogate = fw.explanation.TableSurrogate(torch.randn(50, 3), fw.columns(3), n_outputs=2)
+        >>> surrogate(torch.ones(5, 3), torch.zeros(5, 3, dtype=torch.bool)).shape
+        torch.Size([5, 2])
     """
 
     def __init__(
         self,
         x: Float[Tensor, "rows columns"],
         players: Players,
-        outputs: int,
+        n_outputs: int,
         *,
-        kinds: ColumnKinds = ColumnKinds(),  # noqa: B008 - immutable
+        column_kinds: ColumnKinds = ColumnKinds(),  # noqa: B008 - immutable
         targets: Float[Tensor, "rows outputs"] | None = None,
     ) -> None:
         super().__init__()
+        check_kind("players", players, Players)
+        if players.is_image:
+            raise ValueError("players must be of the columns of a table, got players of an image")
+        players.check(check_examples("x", x, missing=any(column_kinds.gaps)))
+        check_whole("n_outputs", n_outputs)
         self.players = players
-        self.coordinates = Coordinates(x, kinds)
-        self.network = MLP(self.coordinates.count + players.n_players, outputs)
-        self.rescale = Rescale(outputs, targets)
+        self.coordinates = Coordinates(x, column_kinds)
+        self.network = MLP(self.coordinates.count + players.n_players, n_outputs)
+        self.rescale = Rescale(n_outputs, targets)
 
     def forward(
         self, x: Float[Tensor, "batch columns"], coalitions: Bool[Tensor, "batch players"]
     ) -> Float[Tensor, "batch outputs"]:
-        """Network outputs: logits or values."""
+        """Logits or values."""
         mask = self.players.spread(coalitions)[:, self.coordinates.owner]
-        shown = self.coordinates(x) * mask
-        out: Tensor = self.rescale(self.network(torch.cat([shown, coalitions.to(shown.dtype)], 1)))
-        return out
+        visible = self.coordinates(x) * mask
+        outputs: Tensor = self.rescale(self.network(torch.cat([visible, coalitions.to(visible.dtype)], 1)))
+        return outputs
 
 
-def check_removal(removal: Literal["auto", "zero", "mean"] | Array) -> Removal:
-    """Return removal as a rule, a tensor or a DataFrame."""
-    if isinstance(removal, pd.DataFrame):
-        return removal
-    if not isinstance(removal, str):
-        filled = as_tensor(removal)
-        if not bool(filled.isfinite().all()):
-            raise ValueError("removal holds NaN or infinite values; mend them first")
-        return filled
-    check_choice("removal", removal, ("auto", "zero", "mean"))
-    return cast("Removal", removal)
+def make_surrogate(
+    explainer: FeatureExplainer,
+    model: nn.Module,
+    x: Float[Tensor, "rows ..."],
+    *,
+    output: Output,
+    players: Players,
+    schema: TableSchema | None,
+    device: torch.device,
+) -> Surrogate | TableSurrogate:
+    """Return the surrogate that an explainer asks for, on a device, untrained unless it was passed ready for use.
 
-
-def make_fill(
-    removal: Literal["auto", "zero", "mean"] | Tensor, x: Float[Tensor, "rows ..."]
-) -> Float[Tensor, "fills ..."]:
-    """Return what hidden positions become.
-
-    removal="auto" hides pixels as zero, unless zero is a plausible value (more than 1 % of the data, as the background
-    of digits is): then as a value that no pixel has, half the range below the smallest.
+    Args:
+        explainer: gives surrogate, removal and seed.
+        model: a frozen copy of the model, on the device.
+        x: training inputs.
+        output: scale of the values.
+        players: of the game.
+        schema: of a table.
+        device: of the surrogate.
     """
-    if isinstance(removal, Tensor):
-        fill = removal.to(x.device, x.dtype)
-        fill = fill if fill.ndim == x.ndim else fill[None]
-        if fill.shape[1:] != x.shape[1:] or not len(fill):
-            raise ValueError(
-                f"removal must be a baseline {tuple(x.shape[1:])} or background data (rows, *{tuple(x.shape[1:])}), "
-                f"got {tuple(removal.shape)}"
+    targets = predict(model, x[:UNIT_ROWS], output)
+    requested = explainer.surrogate
+    removal = explainer.removal
+    if isinstance(requested, Surrogate | TableSurrogate):
+        ready = copy.deepcopy(requested).eval().requires_grad_(requires_grad=False)
+        move(ready, device, players)
+        _check_ready(ready, players, x[:1].to(device), targets.shape[1])
+        return ready
+    units = targets if KINDS[output] == "values" else None
+    with private_randomness(device):
+        torch.manual_seed(explainer.seed)
+        if requested == "auto" and not players.is_image:
+            if not isinstance(removal, str) or removal != "auto":
+                raise ValueError(
+                    "removal must be 'auto' for a table with surrogate='auto', which gets the mask and fills nothing; "
+                    "pass a network as surrogate=..., or surrogate=None, to use another removal"
+                )
+            kinds = ColumnKinds() if schema is None else schema.kinds
+            made: Surrogate | TableSurrogate = TableSurrogate(
+                x, players, targets.shape[1], column_kinds=kinds, targets=units
             )
-        return fill
-    if removal == "mean":
-        return x.nanmean(0, keepdim=True)
-    low, high = x.aminmax()
-    plausible = removal == "auto" and float((x == 0).float().mean()) > PLAUSIBLE_ZEROS
-    return torch.full((1,) * x.ndim, float(low - (high - low) / 2) if plausible else 0.0, device=x.device)
+        else:
+            fill = _choose_fill(removal, players, x, schema, is_trained=requested is not None)
+            is_fresh = requested == "auto" and isinstance(model, BlackBox)
+            if is_fresh:
+                network: nn.Module = SmallCNN(x.shape[1] + 1, targets.shape[1], min(x.shape[-2:]), targets=units)
+            else:
+                network = copy.deepcopy(requested if isinstance(requested, nn.Module) else model)
+            made = Surrogate(network, players, fill, tell_mask=is_fresh, kind=KINDS[output])
+    move(made, device, players)
+    return made.eval()
+
+
+def is_trained_by_fit(surrogate: object) -> bool:
+    """Whether `fit` trains the surrogate, rather than using the model or a `Surrogate` as it is."""
+    return surrogate is not None and not isinstance(surrogate, Surrogate | TableSurrogate)
 
 
 def train_surrogate(
-    surrogate: nn.Module,
+    masked_model: MaskedModel,
     model: nn.Module,
     x: Float[Tensor, "rows ..."],
     x_valid: Float[Tensor, "valid ..."],
+    options: TrainingOptions,
     *,
-    n_players: int,
-    output: Output,
-    budget: Budget,
-    seed: int,
-    recipe: Recipe | None = None,
     augment: Augment | None = None,
-    checkpoint: Path | None = None,
-    resume: bool = False,
     identity: Mapping[str, Any] | None = None,
-    progress: bool = True,
-    began: float | None = None,
 ) -> History:
-    """Train in place: KL divergence from the model's classes or labels, or squared error of values, in their units.
+    """Train a surrogate in place: KL divergence from the model's probabilities, or squared error of values.
 
-    Model and surrogate are on the device to train on; inputs may be elsewhere and go there batch by batch. A budget in
-    seconds counts from the call on, or from `began` by `time.monotonic`.
+    The surrogate and the model must be on the same device. Inputs are moved there batch by batch.
+
+    Args:
+        masked_model: the surrogate, a module on (inputs, coalitions), and what its outputs mean.
+        model: the model that the surrogate should reproduce, a torch module.
+        x: training inputs.
+        x_valid: inputs that select the best state.
+        options: budget, batch size, seed and so on; seconds count from the call, or from `options.started`.
+        augment: changes a batch of inputs at random.
+        identity: what else must agree for a checkpoint to be resumed.
+
+    Example:
+        >>> model, x = torch.nn.Linear(3, 2), torch.randn(64, 3)
+        >>> surrogate = fw.explanation.TableSurrogate(x, fw.columns(3), 2)
+        >>> masked_model = fw.games.MaskedModel(surrogate, "probability", 3, torch.device("cpu"))
+        >>> options = fw.training.TrainingOptions(fw.Budget(steps=5), batch_size=16, progress=False)
+        >>> fw.explanation.train_surrogate(masked_model, model, x[8:], x[:8], options).steps
+        5
     """
-    began = time.monotonic() if began is None else began
-    check_checkpoint(checkpoint)
-    device = device_of(surrogate)
+    started = time.monotonic()
+    check_kind("masked_model", masked_model, MaskedModel)
+    check_kind("model", model, nn.Module)
+    check_kind("options", options, TrainingOptions)
+    surrogate, output, device = masked_model.surrogate, masked_model.output, masked_model.device
+    missing = isinstance(model, BlackBox)
+    x, x_valid = check_examples("x", x, missing=missing), check_examples("x_valid", x_valid, missing=missing).to(device)
+    if x_valid.shape[1:] != x.shape[1:]:
+        raise ValueError(f"x_valid must have shape (rows, *{tuple(x.shape[1:])}) as x, got {tuple(x_valid.shape)}")
+    run_model(model, x[:1].to(device))
+    if augment is not None:
+        check_callable("augment", augment)
     targets = None if augment else predict(model, x, output).to(device)
-    x_valid = x_valid.to(device)
     valid_targets = predict(model, x_valid, output).to(device)
     unit = spread_of(valid_targets) if KINDS[output] == "values" else torch.ones((), device=device)
-    valid_coalitions = _draw_any_size(len(x_valid), n_players, torch.Generator(device).manual_seed(seed))
-
-    surrogate.requires_grad_(requires_grad=True)
+    generator = torch.Generator(device).manual_seed(options.seed)
+    valid_coalitions = _draw_coalitions(len(x_valid), masked_model.n_players, generator)
 
     def loss(module: nn.Module, batch: Batch) -> Tensor:
-        coalitions = batch.shard.of(_draw_any_size(len(batch.rows), n_players, batch.generator))
-        inputs = batch.shard.of(take(x, batch, augment))
-        rows = batch.shard.of(batch.rows).to(device, non_blocking=True)
-        known = predict(model, inputs, output).to(device) if targets is None else targets[rows]
-        return divergence(module(inputs, coalitions) / unit, known / unit, output).mean()
+        coalitions = batch.shard.of(_draw_coalitions(len(batch.rows), masked_model.n_players, batch.generator))
+        inputs = batch.shard.of(take_batch(x, batch, augment))
+        if targets is None:
+            target = predict(model, inputs, output).to(device)
+        else:
+            target = targets[batch.shard.of(batch.rows).to(device, non_blocking=True)]
+        return divergence(module(inputs, coalitions) / unit, target / unit, output).mean()
 
     def validate(module: nn.Module) -> float:
-        out = answer(module, x_valid, valid_coalitions)
-        return float(divergence(out / unit, valid_targets / unit, output).mean())
+        outputs = surrogate_outputs(module, x_valid, valid_coalitions)
+        return float(divergence(outputs / unit, valid_targets / unit, output).mean())
 
+    surrogate.requires_grad_(requires_grad=True)
     try:
         return train(
             surrogate,
             loss,
-            rows=len(x),
-            recipe=recipe or Recipe(batch_size=SURROGATE_BATCH),
-            budget=budget,
-            seed=seed,
+            options if options.started is not None else replace(options, started=started),
+            n_rows=len(x),
             device=device,
             validate=validate,
-            checkpoint=checkpoint,
-            resume=resume,
-            began=began,
             identity=identity,
             description="training the surrogate",
-            progress=progress,
         )
     finally:
         surrogate.requires_grad_(requires_grad=False)
 
 
-def take(x: Float[Tensor, "rows ..."], batch: Batch, augment: Augment | None) -> Float[Tensor, "batch ..."]:
-    """Inputs of a batch, on the device where it is needed, changed at random if asked for."""
+def take_batch(x: Float[Tensor, "rows ..."], batch: Batch, augment: Augment | None) -> Float[Tensor, "batch ..."]:
+    """Return the inputs of a batch on the device of its generator, changed at random if asked for."""
     device = batch.generator.device
     inputs = x[batch.rows.to(x.device, non_blocking=True)].to(device, non_blocking=True)
-    return inputs if augment is None else augment(inputs, batch.generator)
+    if augment is None:
+        return inputs
+    changed: object = augment(inputs, batch.generator)
+    if not isinstance(changed, Tensor) or changed.shape != inputs.shape:
+        result = tuple(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
+        raise ValueError(f"augment must return inputs of shape {tuple(inputs.shape)}, it returned {result}")
+    return changed
 
 
-def device_of(module: nn.Module) -> torch.device:
-    """Where the parameters of a module are, or its buffers; one that has neither is asked on the CPU."""
-    return next((each.device for each in chain(module.parameters(), module.buffers())), torch.device("cpu"))
+def move(module: nn.Module, device: torch.device, players: Players) -> None:
+    """Move a module to a device, in place; on a GPU, convolutions are fastest with channels last in memory."""
+    module.to(device)
+    if players.is_image and device.type == "cuda":
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
 
 
-def divergence(
-    out: Float[Tensor, "rows outputs"], target: Float[Tensor, "rows outputs"], output: Output
-) -> Float[Tensor, " rows"]:
-    """KL divergence of the target's probabilities from logits, or squared error of values, row by row."""
-    out, kind = out.float(), KINDS[output]
-    if kind == "values":
-        return (out - target).square().sum(1)
-    if kind == "classes":
-        return functional.kl_div(out.log_softmax(1), target, reduction="none").sum(1)
-    yes = functional.kl_div(functional.logsigmoid(out), target, reduction="none")
-    return (yes + functional.kl_div(functional.logsigmoid(-out), 1 - target, reduction="none")).sum(1)
-
-
-def predict(model: nn.Module, x: Float[Tensor, "rows ..."], output: Output) -> Float[Tensor, "rows outputs"]:
-    """What a model itself says of whole inputs: probabilities of classes or labels, or its raw outputs."""
-    with _evaluated(model), torch.no_grad():
-        out = torch.cat([as_columns(model(rows.to(device_of(model)))).float() for rows in in_chunks(x)])
-    return PREDICTIONS[KINDS[output]](out)
-
-
-@contextmanager
-def _evaluated(model: nn.Module) -> Iterator[None]:
-    """Put a model in evaluation mode for a while; nothing is set on one that is, which threads may share."""
-    training = [module for module in model.modules() if module.training]
-    if training:
-        model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
-
-
-def answer(surrogate: nn.Module, x: Tensor, coalitions: Tensor) -> Float[Tensor, "rows outputs"]:
-    """What a surrogate says of one coalition of each input, in chunks."""
-    with torch.no_grad():
-        chunks = zip(in_chunks(x), coalitions.split(len(in_chunks(x)[0])), strict=True)
-        return torch.cat([surrogate(rows, shown).float() for rows, shown in chunks])
-
-
-def in_chunks(x: Float[Tensor, "rows ..."]) -> tuple[Float[Tensor, "chunk ..."], ...]:
-    """Inputs in chunks that a network takes at once."""
-    return x.split(max(1, min(PREDICTION_ROWS, MOST_ELEMENTS // x[0].numel())))
-
-
-def as_columns(out: Tensor) -> Float[Tensor, "rows outputs"]:
-    """Outputs as (rows, outputs), also of a model that returns (rows,)."""
-    return out[:, None] if out.ndim == 1 else out
-
-
-@dataclass(frozen=True)
-class Fidelity:
-    """How well a surrogate stands in for its model, on inputs neither was trained on.
-
-    Attributes:
-        divergence: KL divergence from the model (squared error for raw outputs), by decile of coalition size.
-        agreement: share of inputs whose most likely class it gets right when all is shown, or share of labels; None for
-            raw outputs.
-        prior_distance: largest difference between what it says of nobody and the model's mean prediction.
-        explained: share of the variance of the model's outputs that it explains when all is shown, the least over
-            outputs; None unless outputs are raw.
-    """
-
-    divergence: tuple[float, ...]
-    agreement: float | None
-    prior_distance: float
-    explained: float | None = None
-
-    @property
-    def is_poor(self) -> bool:
-        """Whether it stands in for another model rather than this one, even when all is shown."""
-        return (1.0 if self.agreement is None else self.agreement) < POOR_AGREEMENT or (
-            1.0 if self.explained is None else self.explained
-        ) < POOR_AGREEMENT
-
-    def __str__(self) -> str:
-        alike = f"decides as the model does on {self.agreement or 0:.1%} of inputs shown whole"
-        if self.agreement is None:
-            alike = f"explains {self.explained or 0:.1%} of the model's variance on inputs shown whole"
-        return (
-            f"the surrogate {alike}; its divergence from the model is {self.divergence[0]:.2g} where less than a tenth "
-            f"of the players is shown, {self.divergence[-1]:.2g} where nearly all are"
+def _choose_fill(
+    removal: Any,  # noqa: ANN401 - as `FeatureExplainer` takes it
+    players: Players,
+    x: Float[Tensor, "rows ..."],
+    schema: TableSchema | None,
+    *,
+    is_trained: bool,
+) -> Float[Tensor, "fills ..."]:
+    """Return what replaces hidden features in a surrogate that fills them."""
+    if isinstance(removal, str) and schema is not None and any(schema.kinds.categories):
+        raise ValueError(
+            "removal must be one or several rows of the table (background data), since categories have no mean; got "
+            f"{removal!r}"
         )
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Fidelity:
-        """Return what was saved as JSON."""
-        return cls(**{**facts, "divergence": tuple(facts["divergence"])})
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """What a model and its surrogate say of inputs shown whole: probabilities of classes or labels, or raw values.
-
-    Attributes:
-        model: what the model says; None where it is not at hand.
-        surrogate: what the surrogate says, which is what gets explained.
-        kind: what is predicted.
-    """
-
-    model: Float[Tensor, "inputs outputs"] | None
-    surrogate: Float[Tensor, "inputs outputs"]
-    kind: Kind
-
-    @property
-    def differ(self) -> Bool[Tensor, " inputs"] | None:
-        """Inputs that the surrogate decides otherwise than the model; None for raw values, or without the model."""
-        if self.model is None or self.kind == "values":
-            return None
-        return ~_decided_alike(self.surrogate, self.model, self.kind).all(1)
-
-    def to(self, device: torch.device | str) -> Predictions:
-        """Return them on a device."""
-        return Predictions(None if self.model is None else self.model.to(device), self.surrogate.to(device), self.kind)
-
-    def __str__(self) -> str:
-        count, differ = len(self.surrogate), self.differ
-        if differ is None:
-            return f"predictions of {count:,} inputs"
-        return f"the surrogate decides otherwise than the model on {int(differ.sum()):,} of {count:,} inputs"
+    rule = encode_removal(removal, schema, x.dtype)
+    if isinstance(rule, str) and rule == "auto":
+        # A value that no pixel has is only for networks that are trained to recognize it.
+        rule = "mean" if not players.is_image else "auto" if is_trained else "zero"
+    return make_fill(rule, x)
 
 
-def measure_fidelity(
-    surrogate: nn.Module, model: nn.Module, x: Float[Tensor, "rows ..."], *, n_players: int, output: Output, seed: int
-) -> Fidelity:
-    """Measure on held-out inputs, one coalition per input and decile."""
-    x = x.to(device_of(surrogate))
-    rows, generator = len(x), torch.Generator(x.device).manual_seed(seed)
-    target = predict(model, x, output).to(x.device)
-    deciles = []
-    for decile in range(DECILES):
-        share = (decile + torch.rand(rows, generator=generator, device=x.device)) / DECILES
-        out = answer(surrogate, x, draw_bernoulli(share, n_players, generator))
-        deciles.append(float(divergence(out, target, output).mean()))
-    everyone = torch.ones(rows, n_players, dtype=torch.bool, device=x.device)
-    whole, nobody = answer(surrogate, x, everyone), answer(surrogate, x[:1], ~everyone[:1])
-    said, prior = (PREDICTIONS[KINDS[output]](out) for out in (whole, nobody))
-    return Fidelity(
-        divergence=tuple(deciles),
-        agreement=_share_decided_alike(said, target, KINDS[output]),
-        prior_distance=float((prior[0] - target.mean(0)).abs().max()),
-        explained=_share_explained(said, target) if KINDS[output] == "values" else None,
-    )
+def _check_fill(fill: Tensor, players: Players, *, missing: bool) -> None:
+    """Raise an error unless a fill has at least one row, fits the positions of the players, and is finite."""
+    positions = players.assignment.shape
+    try:
+        fits = fill.ndim > 0 and np.broadcast_shapes(fill.shape[1:][-len(positions) :], positions) == positions
+    except ValueError:
+        fits = False
+    if not fits or not len(fill):
+        raise ValueError(f"fill must have shape (fills, ...) that fits {positions}, got {tuple(fill.shape)}")
+    if not missing and not bool(fill.isfinite().all()):
+        raise ValueError("fill contains NaN or infinite values; replace them first")
 
 
-def _share_explained(said: Float[Tensor, "rows outputs"], target: Float[Tensor, "rows outputs"]) -> float:
-    """Least share of variance over outputs that vary; 1 if none does."""
-    spread = (target - target.mean(0)).square().mean(0)
-    missed = (said - target).square().mean(0)
-    return float((1 - missed / spread)[spread > 0].min()) if bool((spread > 0).any()) else 1.0
+def _check_ready(surrogate: Surrogate | TableSurrogate, players: Players, x: Tensor, n_outputs: int) -> None:
+    """Raise unless a surrogate that was passed is for these players and outputs."""
+    if not np.array_equal(surrogate.players.assignment, players.assignment):
+        raise ValueError("surrogate was made for other players than the explainer's; pass the same players to both")
+    full = torch.ones(1, players.n_players, dtype=torch.bool, device=x.device)
+    with torch.no_grad():
+        count = surrogate(x, full).shape[1]
+    if count != n_outputs:
+        raise ValueError(f"surrogate has {count} outputs, and the model has {n_outputs}")
 
 
-def _share_decided_alike(said: Tensor, target: Tensor, kind: Kind) -> float | None:
-    if kind == "values":
-        return None
-    return float(_decided_alike(said, target, kind).double().mean())
-
-
-def _decided_alike(said: Tensor, target: Tensor, kind: Literal["classes", "labels"]) -> Bool[Tensor, "rows decisions"]:
-    """Whether the most likely class is the same, or each label."""
-    if kind == "classes":
-        return said.argmax(1, keepdim=True) == target.argmax(1, keepdim=True)
-    return (said > 1 / 2) == (target > 1 / 2)
-
-
-def _mean_of_labels(logits: Float[Tensor, "fills rows labels"]) -> Float[Tensor, "rows labels"]:
-    """Log odds of the mean probability."""
-    yes, no = (functional.logsigmoid(each).logsumexp(0) for each in (logits, -logits))
-    return yes - no
-
-
-MEANS: Mapping[Kind, Callable[[Tensor], Tensor]] = {
-    "classes": lambda logits: logits.log_softmax(-1).logsumexp(0),
-    "labels": _mean_of_labels,
-    "values": lambda values: values.mean(0),
-}
-
-PREDICTIONS: Mapping[Kind, Callable[[Tensor], Tensor]] = {
-    "classes": lambda logits: logits.softmax(1),
-    "labels": torch.sigmoid,
-    "values": lambda values: values,
-}
-
-
-def _draw_any_size(count: int, n: int, generator: torch.Generator) -> Bool[Tensor, "{count} {n}"]:
-    """Coalitions whose sizes are uniform on 0..n: every player is in with the same, uniform probability."""
+def _draw_coalitions(count: int, n: int, generator: torch.Generator) -> Bool[Tensor, "{count} {n}"]:
+    """Draw coalitions whose sizes are uniform on 0..n: Bernoulli(t) with a uniform t for each."""
     return draw_trusted_bernoulli(torch.rand(count, generator=generator, device=generator.device), n, generator)

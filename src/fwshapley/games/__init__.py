@@ -1,8 +1,9 @@
-"""Games: what a coalition of players is worth."""
+"""Games: functions that return the value of coalitions of players."""
 
 from fwshapley.games.game import AnyGame, CheckedGame, FunctionGame, Game, as_game
 from fwshapley.games.knn import NeighborGame
-from fwshapley.games.retraining import RetrainingGame, RetrainingUtility
+from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.retraining import RetrainingGame
 from fwshapley.games.synthetic import Additive, Airport, Glove, KnownGame, Pairwise, Random, Unanimity, Voting
 
 __all__ = [
@@ -14,11 +15,11 @@ __all__ = [
     "Game",
     "Glove",
     "KnownGame",
+    "MaskedModel",
     "NeighborGame",
     "Pairwise",
     "Random",
     "RetrainingGame",
-    "RetrainingUtility",
     "Unanimity",
     "Voting",
     "as_game",

@@ -1,7 +1,7 @@
-"""What a game is: a callable that says what coalitions are worth.
+"""The interface of games: a callable that returns the value of coalitions.
 
-Any callable from a boolean (coalitions, players) tensor to values will do. Estimators talk to it through
-`CheckedGame`, so that a wrong shape or a NaN is reported where it arises.
+Any callable from a boolean (coalitions, players) tensor to values is a game. Estimators call it through `CheckedGame`,
+which reports a wrong shape or a NaN where it occurs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ Coalitions = Bool[Tensor, "coalitions players"]
 
 @runtime_checkable
 class Game(Protocol):
-    """A callable on (coalitions, players) masks that knows how many players it has.
+    """A callable on (coalitions, players) masks with a number of players.
 
-    It may also have a `device`: coalitions are then made there (otherwise on the CPU).
+    It may also have a `device`, on which coalitions are then made; the default is the CPU.
+
+    Example:
+        >>> isinstance(fw.games.Glove(left=2, right=3), fw.games.Game)
+        True
     """
 
     @property
@@ -32,7 +36,7 @@ class Game(Protocol):
         ...
 
     def __call__(self, coalitions: Tensor, /) -> Array:
-        """Worth of each coalition: (coalitions,) for one output, (coalitions, outputs) for several."""
+        """Value of each coalition: (coalitions,) for one output, (coalitions, outputs) for several."""
         ...
 
 
@@ -41,7 +45,7 @@ class FunctionGame:
     """A plain function as a game.
 
     Example:
-        >>> FunctionGame(lambda coalitions: coalitions.sum(1) ** 2, n_players=3)(torch.ones(1, 3, dtype=bool))
+        >>> fw.games.FunctionGame(lambda coalitions: coalitions.sum(1) ** 2, n_players=3)(torch.ones(1, 3, dtype=bool))
         tensor([9])
     """
 
@@ -53,37 +57,47 @@ class FunctionGame:
         object.__setattr__(self, "n_players", check_whole("n_players", self.n_players))
 
     def __call__(self, coalitions: Tensor, /) -> Array:
-        """Worth of each coalition."""
+        """Value of each coalition."""
         return self.function(coalitions)
 
 
 AnyGame = Game | Callable[[Tensor], Array]
-"""A game, or a plain function on masks given together with `n_players`."""
+"""A game, or a plain function on masks that is passed together with `n_players`."""
 
 
 def as_game(game: AnyGame, n_players: int | None = None) -> Game:
-    """Return game if it knows its number of players, else wrap the function with the number given."""
+    """Return the game if it has a number of players; otherwise wrap the function with n_players.
+
+    Example:
+        >>> fw.games.as_game(lambda coalitions: coalitions.sum(1), n_players=3).n_players
+        3
+    """
     if not callable(game):
-        raise TypeError(f"a game is a callable on (coalitions, players) masks, got {type(game).__name__}")
+        raise TypeError(f"game must be a callable on (coalitions, players) masks, got {type(game).__name__}")
     if isinstance(game, Game):
         if n_players not in (None, game.n_players):
-            raise ValueError(f"n_players={n_players}, but the game has {game.n_players} players")
+            raise ValueError(f"n_players must be {game.n_players}, the number of players of this game, got {n_players}")
         return game
     if n_players is None:
-        raise TypeError("this game does not say how many players it has; pass n_players=...")
+        raise TypeError("n_players must be given for a plain function: pass n_players=...")
     return FunctionGame(game, n_players)
 
 
 class CheckedGame:
-    """A game whose answers are checked, counted, and always float64 of shape (coalitions, outputs).
+    """A game whose values are checked, counted, and always float64 of shape (coalitions, outputs).
 
     Args:
-        game: what is played.
-        n_players: number of players, where the game does not say.
-        batch_size: most coalitions that callers should hand to it at once.
+        game: the game.
+        n_players: number of players, if the game does not have it.
+        batch_size: most coalitions that callers should pass at once.
 
     Attributes:
         calls: coalitions evaluated so far.
+
+    Example:
+        >>> game = fw.games.CheckedGame(fw.games.Glove(left=1, right=1))
+        >>> game(torch.ones(1, 2, dtype=torch.bool)).tolist(), game.calls
+        ([[1.0]], 1)
     """
 
     def __init__(self, game: AnyGame, n_players: int | None = None, *, batch_size: int = 2**14) -> None:
@@ -95,14 +109,14 @@ class CheckedGame:
         self._output_shape: tuple[int, ...] | None = None
 
     def __call__(self, coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
-        """Worth of each coalition, a column per output."""
+        """Value of each coalition, a column per output."""
         with torch.no_grad():
-            values = self._checked(self.game(coalitions.clone()), coalitions)  # a game may use its masks as scratch
+            values = self._checked(self.game(coalitions.clone()), coalitions)  # a game may change its masks
         self.calls += len(coalitions)
         return values
 
     def drop_single_output(self, values: Tensor) -> Tensor:
-        """Return values without their last axis, outputs, if the game has but one unnamed output."""
+        """Return values without their last axis, outputs, if the game returns no axis of outputs."""
         return values.squeeze(-1) if self._output_shape == () else values
 
     def _checked(self, returned: object, coalitions: Coalitions) -> Float64[Tensor, "coalitions outputs"]:
@@ -110,7 +124,7 @@ class CheckedGame:
             raw = torch.as_tensor(returned)
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(
-                f"the game returned {type(returned).__name__}, which is no array of numbers ({error}); "
+                f"the game must return an array of numbers, got {type(returned).__name__} ({error}); "
                 "it must return one row per coalition: (coalitions,) or (coalitions, outputs)"
             ) from error
         if not raw.ndim or len(raw) != len(coalitions):

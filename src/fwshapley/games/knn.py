@@ -1,6 +1,6 @@
-"""The game of nearest neighbors: a coalition of training points is worth how well its K nearest predict a label.
+"""The nearest-neighbor game: the value of a coalition of training points is how well its k nearest predict a label.
 
-This is the definition, one coalition at a time; the closed forms of `fwshapley.valuation` are tested against it.
+This is the definition, one coalition at a time; the closed forms in `valuation/knn` are tested against it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,32 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fwshapley._internal.checks import check_choice, check_whole
-from fwshapley._internal.tensors import check_classes
+from fwshapley._internal.tensor_checks import check_classes
 from fwshapley.games.game import Coalitions
 
 Utility = Literal["soft", "normalized", "vote"]
-"""Of the K nearest members: matches / K, matches / min(K, members), or whether the label has a plurality."""
+"""Of the k nearest members: matches / k, matches / min(k, members), or whether the label has a plurality."""
 
 Ties = Literal["lowest", "shared"]
-"""Who wins a tied vote: the lowest class, as in scikit-learn, or all of them an equal share."""
+"""Who wins a tied vote: the lowest class, as in scikit-learn, or all tied classes in equal shares."""
 
 
 @dataclass(frozen=True, eq=False)
 class NeighborGame:
-    """Training points as players, valued by one reference point.
+    """The game of the training points, the players, for one reference point.
 
     Attributes:
-        labels: classes 0..C-1 of the training points, from the nearest to the farthest.
-        label: class of the reference point.
-        classes: their number C.
-        k: neighbors that decide.
-        utility: what they decide.
-        ties: of a vote.
+        labels: class numbers 0..C-1 of the training points, from the nearest to the farthest.
+        label: class number of the reference point.
+        classes: number of classes, C.
+        k: number of nearest neighbors.
+        utility: how their prediction is scored.
+        ties: who wins a tied vote.
+
+    Example:
+        >>> game = NeighborGame(torch.tensor([0, 1, 0]), label=0, classes=2, k=2)
+        >>> game(torch.tensor([[True, True, False], [True, False, True]])).tolist()  # matches of 2 / 2
+        [0.5, 1.0]
     """
 
     labels: Int[Tensor, " points"]
@@ -58,37 +63,37 @@ class NeighborGame:
         return len(self.labels)
 
     def __call__(self, coalitions: Coalitions, /) -> Float[Tensor, " coalitions"]:
-        """Worth of each coalition; of nobody 0 for the soft utility, else chance, 1/C."""
+        """Return the value of each coalition; that of the empty one is 0 for the soft utility, else 1/C."""
         nearest = coalitions & (coalitions.cumsum(1) <= self.k)
         votes = nearest.double() @ torch.nn.functional.one_hot(self.labels, self.classes).double()
-        return worth_of_votes(votes, torch.tensor(self.label), k=self.k, utility=self.utility, ties=self.ties)
+        return value_of_votes(votes, torch.tensor(self.label), k=self.k, utility=self.utility, ties=self.ties)
 
 
-def worth_of_votes(
+def value_of_votes(
     votes: Float[Tensor, "*games classes"], label: Int[Tensor, "*labels"], *, k: int, utility: Utility, ties: Ties
 ) -> Float[Tensor, "*games"]:
-    """Worth of the votes that the k nearest members have cast; of no votes 0 for the soft utility, else chance.
+    """Return the value of coalitions from the votes of their k nearest members.
 
     Args:
-        votes: members of each class among the k nearest.
-        label: of the reference point; its shape is that of the games, or is spread over them.
-        k: neighbors that decide.
-        utility: what they decide.
-        ties: of a vote.
+        votes: number of members of each class among the k nearest.
+        label: class number of the reference point, broadcast to the shape of the games.
+        k: number of nearest neighbors.
+        utility: how their prediction is scored.
+        ties: who wins a tied vote.
     """
-    ours = votes.gather(-1, label.expand(votes.shape[:-1])[..., None])[..., 0]
+    matches = votes.gather(-1, label.expand(votes.shape[:-1])[..., None])[..., 0]
     if utility == "soft":
-        return ours / k
+        return matches / k
     members = votes.sum(-1)
     if utility == "normalized":
-        worth = ours / members.clamp(min=1)
+        value = matches / members.clamp(min=1)
     else:
-        worth = _win(votes == votes.amax(-1, keepdim=True), label.expand(votes.shape[:-1]), ties).to(votes)
-    return torch.where(members > 0, worth, 1 / votes.shape[-1])
+        value = _win(votes == votes.amax(-1, keepdim=True), label.expand(votes.shape[:-1]), ties).to(votes)
+    return torch.where(members > 0, value, 1 / votes.shape[-1])
 
 
 def _win(leading: Bool[Tensor, "*games classes"], label: Int[Tensor, "*games"], ties: Ties) -> Float[Tensor, "*games"]:
-    """Share of the win that goes to the label."""
+    """Return the share of the win that goes to the label."""
     if ties == "lowest":
         return (leading.int().argmax(-1) == label).double()
     return leading.gather(-1, label[..., None])[..., 0].double() / leading.sum(-1)

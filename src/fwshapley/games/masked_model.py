@@ -43,6 +43,12 @@ class MaskedModel:
         device: device of the surrogate.
         mixed_precision: compute in bf16 on a GPU. That is accurate enough for training only: its rounding error is as
             large as the contribution of one player to a large coalition.
+
+    Example:
+        >>> explainer = fw.FeatureExplainer(torch.nn.Linear(4, 2))
+        >>> explainer = explainer.fit(torch.randn(64, 4), budget=fw.Budget(steps=5), progress=False)
+        >>> explainer.masked_model_.full_values(torch.randn(3, 4)).shape
+        torch.Size([3, 2])
     """
 
     surrogate: nn.Module

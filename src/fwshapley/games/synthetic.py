@@ -1,8 +1,8 @@
 """Games whose semivalues are known in closed form, for tests, docs and benchmarks.
 
-Each but `Random` has `values(weights)`, its exact values for every semivalue. They rest on one fact: given its size s,
-the coalition that a player joins is a uniformly random s-subset of the other n-1, so the number of members
-it takes from a group is hypergeometric.
+All but `Random` have `values(weights)`, exact values for every semivalue. They follow from one fact: given its size s,
+the coalition that a player joins is a uniformly random s-subset of the other n-1 players, so its number of members from
+a group is hypergeometric.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_list, check_seed, check_whole
-from fwshapley._internal.tensors import check_finite, check_tensor
+from fwshapley._internal.tensor_checks import check_finite, check_tensor
 from fwshapley.games.game import Coalitions, Game
 from fwshapley.semivalues import Semivalue, check_semivalue, log_binomials
 
@@ -23,7 +23,12 @@ MAX_TABLE_PLAYERS = 24
 
 
 class KnownGame(Game, Protocol):
-    """A game that knows its own semivalues."""
+    """A game with a closed form of its semivalues.
+
+    Example:
+        >>> isinstance(fw.games.Glove(2, 3), fw.games.Game)
+        True
+    """
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Exact values of the players."""
@@ -32,7 +37,12 @@ class KnownGame(Game, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Additive:
-    """v(S) = sum of its members' contributions. Every semivalue of a player is its contribution."""
+    """v(S) = sum of its members' contributions. Every semivalue of a player is its contribution.
+
+    Example:
+        >>> fw.games.Additive([1.0, 2.0]).values(fw.Shapley()).tolist()
+        [1.0, 2.0]
+    """
 
     contributions: Array
 
@@ -56,9 +66,13 @@ class Additive:
 
 @dataclass(frozen=True)
 class Unanimity:
-    """v(S) = 1 if S holds the whole carrier, else 0.
+    """v(S) = 1 if S contains the whole carrier, else 0.
 
-    A member of the carrier is worth the probability that the coalition it joins holds all the others.
+    The value of a member of the carrier is the probability that the coalition it joins contains all other members.
+
+    Example:
+        >>> fw.games.Unanimity(3, carrier=(0, 1)).values(fw.Shapley()).tolist()
+        [0.5, 0.5, 0.0]
     """
 
     n_players: int
@@ -69,12 +83,12 @@ class Unanimity:
         carrier = tuple(check_whole("carrier", player, minimum=0) for player in check_list("carrier", self.carrier))
         object.__setattr__(self, "carrier", carrier)
         if not self.carrier or len(set(self.carrier)) < len(self.carrier):
-            raise ValueError(f"the carrier must name at least one player, each once; got {self.carrier}")
+            raise ValueError(f"carrier must contain at least one player, each once; got {self.carrier}")
         if not set(self.carrier) <= set(range(self.n_players)):
-            raise ValueError(f"the carrier {self.carrier} names players outside 0..{self.n_players - 1}")
+            raise ValueError(f"carrier must be players 0..{self.n_players - 1}, got {self.carrier}")
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
-        """1 where all of the carrier is in."""
+        """1 if the coalition contains the carrier."""
         return coalitions[:, list(self.carrier)].all(1).double()
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
@@ -91,7 +105,11 @@ class Unanimity:
 class Airport:
     """v(S) = cost of the longest runway that a member of S needs.
 
-    Each stretch of runway is paid by those who need it, and is new to a coalition that has none of them yet.
+    A stretch of runway adds its cost to a coalition in which no member needed it before.
+
+    Example:
+        >>> fw.games.Airport([1.0, 3.0]).values(fw.Shapley()).tolist()
+        [0.5, 2.5]
     """
 
     costs: Array
@@ -99,7 +117,7 @@ class Airport:
     def __post_init__(self) -> None:
         costs = check_finite("costs", self.costs, axes=1)
         if bool((costs < 0).any()):
-            raise ValueError(f"an airport's costs must not be negative, got {float(costs.min()):g}")
+            raise ValueError(f"costs must not be negative, got {float(costs.min()):g}")
 
     @property
     def n_players(self) -> int:
@@ -107,7 +125,7 @@ class Airport:
         return len(self.costs)
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
-        """Largest cost among the members, 0 for nobody."""
+        """Largest cost among the members, 0 for the empty coalition."""
         return (coalitions * check_tensor("costs", self.costs).to(coalitions.device)).amax(1)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
@@ -118,7 +136,7 @@ class Airport:
         paid = 0.0
         for cost in costs.unique():  # ascending
             needing = costs >= cost
-            # none of the others who need it is in: all of S lies outside them
+            # no other player that needs it is in the coalition: all members are among the rest
             none_in = join_law @ _all_in(n - 1, int(needing.sum()) - 1).flip(0)
             values += needing * (cost - paid) * none_in
             paid = float(cost)
@@ -127,7 +145,12 @@ class Airport:
 
 @dataclass(frozen=True)
 class Voting:
-    """v(S) = 1 if the members' votes reach the quota, else 0."""
+    """v(S) = 1 if the members' votes reach the quota, else 0.
+
+    Example:
+        >>> fw.games.Voting((2, 1, 1), quota=3).values(fw.Banzhaf()).tolist()
+        [0.75, 0.25, 0.25]
+    """
 
     votes: tuple[int, ...]
     quota: int
@@ -135,7 +158,7 @@ class Voting:
     def __post_init__(self) -> None:
         votes = tuple(check_whole("votes", vote, minimum=0) for vote in check_list("votes", self.votes))
         if not votes:
-            raise ValueError("votes must be of at least one player, got none")
+            raise ValueError("votes must have at least one entry, got none")
         object.__setattr__(self, "votes", votes)
         check_whole("quota", self.quota)
 
@@ -145,35 +168,41 @@ class Voting:
         return len(self.votes)
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
-        """1 where the quota is reached."""
+        """1 if the quota is reached."""
         votes = torch.tensor(self.votes, dtype=torch.float64, device=coalitions.device)
         return (coalitions.double() @ votes >= self.quota).double()
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
         """Probability of being pivotal: coalitions counted by size and votes, one player at a time."""
-        n, p = self.n_players, torch.from_numpy(check_semivalue(weights).log_weights(self.n_players)).exp()
+        n = self.n_players
+        p = torch.from_numpy(check_semivalue(weights).log_weights(n)).exp()
         values = torch.zeros(n, dtype=torch.float64)
-        for player, own in enumerate(self.votes):
-            # count[s, q]: coalitions of s others with q votes; all beyond the quota is lost anyway
+        for player, player_votes in enumerate(self.votes):
+            # count[s, q]: coalitions of s others with q votes; more votes than the quota need no count
             count = torch.zeros(n, self.quota, dtype=torch.float64)
             count[0, 0] = 1
             for votes in self.votes[:player] + self.votes[player + 1 :]:
                 if votes < self.quota:
                     count[1:, votes:] += count[:-1, : self.quota - votes].clone()
-            values[player] = p @ count[:, max(self.quota - own, 0) :].sum(1)
+            values[player] = p @ count[:, max(self.quota - player_votes, 0) :].sum(1)
         return values
 
 
 @dataclass(frozen=True)
 class Glove:
-    """v(S) = number of pairs among its left and right gloves; players 0..left-1 hold a left one each."""
+    """v(S) = number of pairs among its left and right gloves; players 0..left-1 have a left one each.
+
+    Example:
+        >>> fw.games.Glove(left=1, right=1).values(fw.Shapley()).tolist()
+        [0.5, 0.5]
+    """
 
     left: int
     right: int
 
     def __post_init__(self) -> None:
         if check_whole("left", self.left, minimum=0) + check_whole("right", self.right, minimum=0) == 0:
-            raise ValueError("a glove game needs at least one glove")
+            raise ValueError("left and right must not both be 0: the game needs at least one glove")
 
     @property
     def n_players(self) -> int:
@@ -187,25 +216,30 @@ class Glove:
         return torch.minimum(lefts, rights).double()
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
-        """Probability that the coalition joined has fewer gloves of one's own side than of the other."""
+        """Probability that the coalition that is joined has fewer gloves of the player's side than of the other."""
         log_weights = torch.from_numpy(check_semivalue(weights).log_weights(self.n_players))
         left = self._scarce(self.left, self.right, log_weights) if self.left else 0.0
         right = self._scarce(self.right, self.left, log_weights) if self.right else 0.0
         return torch.tensor([left] * self.left + [right] * self.right, dtype=torch.float64)
 
     @staticmethod
-    def _scarce(own_side: int, other_side: int, log_weights: Float64[Tensor, " n"]) -> float:
-        log_own, log_other = torch.from_numpy(log_binomials(own_side - 1)), torch.from_numpy(log_binomials(other_side))
-        own, other = torch.meshgrid(torch.arange(own_side), torch.arange(other_side + 1), indexing="ij")
-        log_mass = log_own[own] + log_other[other] + log_weights[own + other]
-        return float(log_mass.exp()[own < other].sum())
+    def _scarce(same_side: int, other_side: int, log_weights: Float64[Tensor, " n"]) -> float:
+        log_same = torch.from_numpy(log_binomials(same_side - 1))
+        log_other = torch.from_numpy(log_binomials(other_side))
+        same, other = torch.meshgrid(torch.arange(same_side), torch.arange(other_side + 1), indexing="ij")
+        log_mass = log_same[same] + log_other[other] + log_weights[same + other]
+        return float(log_mass.exp()[same < other].sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Pairwise:
     """v(S) = sum of its members' main effects and of the interactions between them.
 
-    A player is worth its main effect, and of each interaction the probability that the other is already in.
+    The value of a player is its main effect, plus each interaction times the probability that the other joined before.
+
+    Example:
+        >>> fw.games.Pairwise([1.0, 2.0], [[0.0, 4.0], [0.0, 0.0]]).values(fw.Shapley()).tolist()
+        [3.0, 4.0]
     """
 
     main: Array
@@ -230,7 +264,7 @@ class Pairwise:
         return s @ check_tensor("main", self.main).to(s.device) + torch.einsum("ci,ij,cj->c", s, upper, s)
 
     def values(self, weights: Semivalue) -> Float64[Tensor, " players"]:
-        """Main effect plus P(the other is in) times the player's interactions."""
+        """Main effect plus P(the other joined before) times the sum of the player's interactions."""
         n, upper = self.n_players, self._upper()
         sizes = torch.arange(n, dtype=torch.float64)
         other_in = float(torch.from_numpy(check_semivalue(weights).join_law(n)) @ sizes) / max(n - 1, 1)
@@ -242,7 +276,12 @@ class Pairwise:
 
 @dataclass(frozen=True)
 class Random:
-    """A table of 2**n independent standard normal values, the hardest game there is."""
+    """A table of 2**n independent standard normal values: the hardest game to estimate.
+
+    Example:
+        >>> fw.exact_values(fw.games.Random(4, outputs=2), fw.Shapley()).shape
+        torch.Size([4, 2])
+    """
 
     n_players: int
     outputs: int | None = None
@@ -250,21 +289,21 @@ class Random:
 
     def __post_init__(self) -> None:
         if check_whole("n_players", self.n_players) > MAX_TABLE_PLAYERS:
-            raise ValueError(f"a table of 2**{self.n_players} values is too large (limit n={MAX_TABLE_PLAYERS})")
+            raise ValueError(f"n_players must be at most {MAX_TABLE_PLAYERS}, got {self.n_players}")
         outputs = () if self.outputs is None else (check_whole("outputs", self.outputs),)
         shape = (2**self.n_players, *outputs)
         generator = torch.Generator().manual_seed(check_seed(self.seed))
         object.__setattr__(self, "_table", torch.randn(shape, dtype=torch.float64, generator=generator))
 
     def __call__(self, coalitions: Coalitions, /) -> Tensor:
-        """Look the coalitions up."""
+        """Entries of the table."""
         bits = 2 ** torch.arange(self.n_players, device=coalitions.device)
         table: Tensor = self.__dict__["_table"].to(coalitions.device)
         return table[(coalitions * bits).sum(1)]
 
 
 def _all_in(others: int, wanted: int) -> Float64[Tensor, " {others}+1"]:
-    """P(a random s-subset of the others holds `wanted` given ones), s = 0..others: C(s, k) / C(others, k)."""
+    """P(a random s-subset of the others contains `wanted` specific players), s = 0..others: C(s, k) / C(others, k)."""
     s = torch.arange(others + 1, dtype=torch.float64)
     probability = torch.ones_like(s)
     for k in range(wanted):

@@ -1,4 +1,4 @@
-"""A small convolutional network for images: the surrogate of models whose own network is not at hand."""
+"""A small convolutional network for images: the surrogate of black boxes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from fwshapley.networks.mlp import Rescale
 
-MOST_LEVELS, SMALLEST_SIDE = 4, 4
+MOST_LEVELS = 4
+SMALLEST_SIDE = 4
 
 
 class SmallCNN(nn.Module):
@@ -16,9 +17,9 @@ class SmallCNN(nn.Module):
     Args:
         channels: of the images.
         outputs: number of outputs.
-        side: the smaller side of the images, which says how often they can be halved.
-        targets: outputs to take their units from.
-        width: feature maps at full resolution; they double at each halving.
+        side: the smaller side of the images, which limits the number of halvings.
+        targets: outputs that give the units of the network's outputs.
+        width: feature maps at full resolution; doubled at each halving.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class SmallCNN(nn.Module):
         widths = [width << level for level in range(levels)]
         self.blocks = nn.Sequential(
             *(
-                _block(before, after, stride=2 if level else 1)
+                two_convolutions(before, after, stride=2 if level else 1)
                 for level, (before, after) in enumerate(zip([channels, *widths], widths, strict=False))
             )
         )
@@ -48,7 +49,8 @@ class SmallCNN(nn.Module):
         return out
 
 
-def _block(before: int, after: int, stride: int) -> nn.Sequential:
+def two_convolutions(before: int, after: int, stride: int = 1) -> nn.Sequential:
+    """Two 3x3 convolutions with batch normalization; the first one has the stride."""
     return nn.Sequential(
         nn.Conv2d(before, after, 3, stride, padding=1, bias=False),
         nn.BatchNorm2d(after),

@@ -1,4 +1,4 @@
-"""The default for images: an encoder started from the surrogate, and a light decoder on its feature maps."""
+"""The default network for images: an encoder that starts from the surrogate, and a light decoder."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LEAST_USED = 0.05
 class FeatureTaps(nn.Module):
     """Feature maps of any convolutional network on whole images: at each resolution, the last one computed.
 
-    Found by running the network once on an example, read off by forward hooks. The maps live as long as the call that
-    computes them, so that threads can share the module, and copies and exports of it work. BatchNorm and dropout stay
-    in evaluation mode, as the surrogate was left.
+    They are found by running the network once on an example, and read with forward hooks. Maps exist only during the
+    call that computes them, so threads can share the module, and it can be copied and exported. BatchNorm and dropout
+    stay in evaluation mode.
 
     Args:
         surrogate: a module on (images, coalitions); it is copied.
@@ -39,12 +39,12 @@ class FeatureTaps(nn.Module):
         self._tap([name for name, _ in self.surrogate.named_modules() if name], example)
         if not self.names:
             raise ValueError(
-                f"{type(surrogate).__name__} computes no feature maps (batch, channels, height, width) to start from; "
-                "use network='unet' or give a network of your own"
+                f"network='auto' needs feature maps (batch, channels, height, width), and {type(surrogate).__name__} "
+                "computes none; pass network='unet' or a network of your own"
             )
 
     def _tap(self, candidates: list[str], example: Tensor) -> None:
-        """Find the last map of each resolution, keep hooks on those alone, and freeze what comes after them all."""
+        """Find the last map of each resolution, keep hooks on these modules alone, and freeze all later ones."""
         modules = dict(self.surrogate.named_modules())
         handles = [modules[name].register_forward_hook(_keep) for name in candidates]
         with torch.no_grad():
@@ -54,7 +54,9 @@ class FeatureTaps(nn.Module):
         image = _resolution(example)
         names = {module: name for name, module in modules.items()}
         last = {
-            _resolution(found): names[module] for module, found in maps.items() if _shrunk(_resolution(found), image)
+            _resolution(feature_map): names[module]
+            for module, feature_map in maps.items()
+            if _shrunk(_resolution(feature_map), image)
         }
         self.names = [last[resolution] for resolution in sorted(last, reverse=True)]
         tapped = [modules[name] for name in self.names]
@@ -66,20 +68,20 @@ class FeatureTaps(nn.Module):
             self._freeze_unused(example)
 
     def _freeze_unused(self, example: Tensor) -> None:
-        """Leave out of training BatchNorm and whatever no map depends on, such as the classifier's last layer."""
+        """Exclude from training BatchNorm and all parameters that no map depends on, such as the last layer."""
         with torch.enable_grad():
-            reached = sum(found.float().sum() for found in self(example))
+            reached = sum(feature_map.float().sum() for feature_map in self(example))
             parameters = list(self.surrogate.parameters())
             gradients: Sequence[Tensor | None] = [None] * len(parameters)
-            if isinstance(reached, Tensor) and reached.requires_grad:  # not so for mere averages of the image
+            if isinstance(reached, Tensor) and reached.requires_grad:  # not so for averages of the image
                 gradients = torch.autograd.grad(reached, parameters, allow_unused=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.requires_grad_(gradient is not None)
         used = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
         if 0 < used < LEAST_USED * sum(parameter.numel() for parameter in parameters):
             raise ValueError(
-                f"only {used:,} parameters of the surrogate come before its feature maps, so that an encoder would "
-                "know little of it (is it a transformer?); use network='unet' or give a network of your own"
+                f"network='auto' needs a convolutional surrogate: only {used:,} parameters of this one come before its "
+                "feature maps (is it a transformer?); pass network='unet' or a network of your own"
             )
         for module in self.surrogate.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the base of all of them
@@ -88,11 +90,11 @@ class FeatureTaps(nn.Module):
     def _run(self, x: Tensor) -> Mapping[nn.Module, Tensor]:
         """Maps of the modules that have hooks, in the order of their last use."""
         maps: dict[nn.Module, Tensor] = {}
-        around, _running.maps = _running.maps, maps
+        outer, _running.maps = _running.maps, maps  # of a call around this one
         try:
             self.surrogate(x, torch.ones(x.shape[0], self.players, dtype=torch.bool, device=x.device))
         finally:
-            _running.maps = around
+            _running.maps = outer
         return maps
 
     def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002, ARG002 - torch's signature
@@ -108,13 +110,13 @@ class FeatureTaps(nn.Module):
 class ImageNetwork(nn.Module):
     """Encoder and decoder: (batch, image channels, height, width) to (batch, players, channels), zero at the start.
 
-    The decoder climbs from the coarsest map to the players' resolution, one 3x3 convolution a level, with the
-    encoder's map of that resolution beside it. Of the maps finer than the players, the nearest is averaged down.
+    The decoder goes from the coarsest map to the resolution of the players, with one 3x3 convolution per level and the
+    encoder's map of that resolution as input. Of the maps finer than the players, the next one is averaged down.
 
     Args:
-        surrogate: whose copy is the encoder.
+        surrogate: the encoder is a copy of it.
         example: an image.
-        players: what is credited.
+        players: the players.
         channels: per player.
         width: of the decoder.
     """
@@ -161,10 +163,10 @@ class ImageNetwork(nn.Module):
 
 
 class _Running(threading.local):
-    """The call of `FeatureTaps` that runs in a thread.
+    """The running call of `FeatureTaps` in each thread.
 
     Attributes:
-        maps: what its hooks fill, a local variable of that call; None while there is none.
+        maps: filled by its hooks, a local variable of that call; None outside calls.
     """
 
     maps: dict[nn.Module, Tensor] | None = None
@@ -174,25 +176,25 @@ _running = _Running()
 
 
 def _keep(module: nn.Module, _inputs: object, out: object) -> None:
-    """Forward hook: hand a feature map to the call that runs in this thread."""
+    """Forward hook: store a feature map for the call that runs in this thread."""
     maps = _running.maps
     if maps is not None and isinstance(out, Tensor) and out.ndim == MAP_DIMENSIONS:
-        maps.pop(module, None)  # a module that is used again counts as of its last use
+        maps.pop(module, None)  # if a module is used again, its last use counts
         maps[module] = out
 
 
 def _shrunk(size: tuple[int, int], image: tuple[int, int]) -> bool:
-    """Whether a map may be the image at a lower resolution, rather than an attention matrix or channels last."""
+    """Whether a map can be the image at a lower resolution, rather than an attention matrix or channels last."""
     fits = 1 < size[0] <= image[0] and 1 < size[1] <= image[1]
     return fits and abs(size[0] * image[1] - size[1] * image[0]) <= max(image)
 
 
-def _resolution(found: Tensor) -> tuple[int, int]:
-    return found.shape[-2], found.shape[-1]
+def _resolution(feature_map: Tensor) -> tuple[int, int]:
+    return feature_map.shape[-2], feature_map.shape[-1]
 
 
-def _resize(found: Tensor, size: tuple[int, int]) -> Tensor:
-    return found if _resolution(found) == size else functional.adaptive_avg_pool2d(found, size)
+def _resize(feature_map: Tensor, size: tuple[int, int]) -> Tensor:
+    return feature_map if _resolution(feature_map) == size else functional.adaptive_avg_pool2d(feature_map, size)
 
 
 def _convolution(before: int, after: int) -> nn.Sequential:

@@ -35,11 +35,11 @@ class MLP(nn.Module):
 
 
 class ColumnKinds(NamedTuple):
-    """What the columns of a table hold; empty, all hold numbers without gaps.
+    """What the columns of a table contain; if empty, numbers without missing values.
 
     Attributes:
-        categories: number of categories of each column, 0 where it holds numbers.
-        gaps: which columns of numbers may have missing ones.
+        categories: number of categories of each column; 0 for numbers.
+        gaps: which columns of numbers may have missing values.
     """
 
     categories: Sequence[int] = ()
@@ -47,18 +47,18 @@ class ColumnKinds(NamedTuple):
 
 
 class Coordinates(nn.Module):
-    """Columns of a table as numbers of one size.
+    """Columns of a table as numbers of similar size.
 
-    Numbers get the mean 0 and the deviation 1 that they have in the rows it was made from (what is constant there keeps
-    its units), categories a coordinate each, and columns that may have gaps one that tells a gap.
+    Numbers are standardized by the rows that are passed (constant columns keep their units). Every category becomes a
+    coordinate, and so does the indicator of missing values for columns that may have them.
 
     Args:
-        x: rows; a category is its code 0, 1, 2, ..., a missing number NaN.
-        kinds: what its columns hold.
+        x: rows, with categories as codes 0, 1, 2, ... and missing numbers as NaN.
+        kinds: what the columns contain.
 
     Attributes:
         count: number of coordinates.
-        owner: the column that each of them comes from.
+        owner: the column of each coordinate.
     """
 
     mean: Tensor
@@ -67,23 +67,22 @@ class Coordinates(nn.Module):
 
     def __init__(self, x: Float[Tensor, "rows columns"], kinds: ColumnKinds = ColumnKinds()) -> None:  # noqa: B008 - immutable
         super().__init__()
-        columns, (categories, gaps) = range(x.shape[1]), kinds
+        categories = kinds.categories or [0] * x.shape[1]
         self.coded = [(column, count) for column, count in enumerate(categories) if count]
-        self.gappy = [column for column, gap in enumerate(gaps) if gap]
-        self.numbers = [column for column in columns if not (categories and categories[column])]
-        ones_of = [[column] * count for column, count in self.coded]
-        owner = [*self.numbers, *(column for ones in ones_of for column in ones), *self.gappy]
+        self.gappy = [column for column, gap in enumerate(kinds.gaps) if gap]
+        self.numbers = [column for column, count in enumerate(categories) if not count]
+        owner = [*self.numbers, *(column for column, count in self.coded for _ in range(count)), *self.gappy]
         self.count = len(owner)
         self.register_buffer("owner", torch.tensor(owner), persistent=False)
-        there = x[:, self.numbers]
-        mean = there.nanmean(0).nan_to_num()
-        deviation = (there - mean).square().nanmean(0).sqrt()
-        varies = (there.nan_to_num(-torch.inf).amax(0) > there.nan_to_num(torch.inf).amin(0)) & (deviation > 0)
+        values = x[:, self.numbers]
+        mean = values.nanmean(0).nan_to_num()
+        deviation = (values - mean).square().nanmean(0).sqrt()
+        varies = (values.nan_to_num(-torch.inf).amax(0) > values.nan_to_num(torch.inf).amin(0)) & (deviation > 0)
         self.register_buffer("mean", mean)
         self.register_buffer("scale", torch.where(varies, deviation, 1.0))
 
     def forward(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch coordinates"]:
-        """Coordinates of rows; those of a gap are 0, but for the one that tells it."""
+        """Coordinates of rows; those of a missing value are 0, except its indicator."""
         plain = len(self.numbers) == x.shape[1]
         numbers = (((x if plain else x[:, self.numbers]) - self.mean) / self.scale).float()
         if plain and not self.gappy:
@@ -93,11 +92,11 @@ class Coordinates(nn.Module):
 
 
 class Rescale(nn.Module):
-    """Outputs of a network in the units of what it learns.
+    """Outputs of a network in the units of its targets.
 
     Args:
         outputs: number of outputs.
-        targets: what to take mean and deviation from; without, they are 0 and 1.
+        targets: give mean and standard deviation; by default 0 and 1.
     """
 
     center: Tensor
@@ -109,12 +108,12 @@ class Rescale(nn.Module):
         self.register_buffer("spread", torch.ones(outputs) if targets is None else spread_of(targets))
 
     def forward(self, out: Float[Tensor, "batch outputs"]) -> Float[Tensor, "batch outputs"]:
-        """Outputs in those units."""
+        """Outputs in the units of the targets."""
         return self.center + self.spread * out
 
 
 def spread_of(targets: Float[Tensor, "rows outputs"]) -> Float[Tensor, " outputs"]:
-    """Deviation of every output, or 1 where it is constant."""
+    """Standard deviation of every output, or 1 if it is constant."""
     deviation = targets.std(0, correction=0)
     return torch.where(deviation > SMALLEST_DEVIATION * targets.abs().amax(0), deviation, 1.0)
 
@@ -145,7 +144,7 @@ class TableNetwork(nn.Module):
 
 
 def zero(layer: nn.Linear | nn.Conv2d) -> None:
-    """Start a last layer at zero, so that training starts from the empty explanation."""
+    """Set the last layer to zero, so that training starts from values of 0."""
     nn.init.zeros_(layer.weight)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)

@@ -1,4 +1,4 @@
-"""The paper's estimator of image attributions: a UNet from pixels to a map per output, at the players' resolution."""
+"""The paper's network for images: a UNet from pixels to a map per output, at the resolution of the players."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fwshapley.networks.cnn import two_convolutions
 from fwshapley.networks.mlp import zero
 from fwshapley.players import Players
 
 
 class UNet(nn.Module):
-    """UNet that climbs back to the players' resolution: (batch, image channels, h, w) to (batch, players, channels).
+    """UNet that ends at the resolution of the players: (batch, image channels, h, w) to (batch, players, channels).
 
     Reference: Jethani et al., "FastSHAP", 2022, which FW-Shapley follows for images: 16 x 16 maps of 32 x 32 images.
 
     Args:
         image_channels: of the input.
-        players: what is credited.
+        players: the players.
         channels: per player.
-        width: feature maps at full resolution; they double at each of the halvings.
+        width: feature maps at full resolution; doubled at each halving.
         depth: number of halvings.
     """
 
@@ -35,29 +36,19 @@ class UNet(nn.Module):
         climbs = next((climb for climb in range(depth) if height >> (depth - climb) >= goal), depth)
         widths = [width << level for level in range(depth + 1)]
         self.down = nn.ModuleList(
-            _two_convolutions(before, after) for before, after in zip([image_channels, *widths], widths, strict=False)
+            two_convolutions(before, after) for before, after in zip([image_channels, *widths], widths, strict=False)
         )
-        self.up = nn.ModuleList(_two_convolutions(3 * fine, fine) for fine in widths[-2::-1][:climbs])
+        self.up = nn.ModuleList(two_convolutions(3 * fine, fine) for fine in widths[-2::-1][:climbs])
         self.head = nn.Conv2d(widths[depth - climbs], channels, 1)
         zero(self.head)
 
     def forward(self, x: Float[Tensor, "batch image_channels height width"]) -> Float[Tensor, "batch players channels"]:
         """Attribution channels of every player."""
-        hidden, skips = x, []
+        hidden = x
+        skips = []
         for level, block in enumerate(self.down):
             hidden = block(functional.max_pool2d(hidden, 2) if level else hidden)
             skips.append(hidden)
         for block, skip in zip(self.up, skips[-2::-1], strict=False):
             hidden = block(torch.cat([functional.interpolate(hidden, skip.shape[-2:]), skip], 1))
         return self.players.pool(self.head(hidden)).transpose(1, 2)
-
-
-def _two_convolutions(before: int, after: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(before, after, 3, padding=1, bias=False),
-        nn.BatchNorm2d(after),
-        nn.ReLU(),
-        nn.Conv2d(after, after, 3, padding=1, bias=False),
-        nn.BatchNorm2d(after),
-        nn.ReLU(),
-    )

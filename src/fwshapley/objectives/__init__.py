@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fwshapley.objectives.basis import HatBasis
-from fwshapley.objectives.kernel import Kernel, SumConstraint
-from fwshapley.objectives.losses import Sample, centered_loss, kernel_loss, multilinear_loss, shift_to_total
-from fwshapley.objectives.multilinear import Multilinear, draw_t
+from fwshapley.objectives.kernel import Kernel, SumConstraint, kernel_loss
+from fwshapley.objectives.losses import Sample, centered_loss, shift_to_total
+from fwshapley.objectives.multilinear import Multilinear, draw_t, multilinear_loss
 from fwshapley.semivalues import Semivalue
 
 __all__ = [
@@ -38,7 +38,9 @@ Objective = Multilinear | Kernel
 
 def objective_from_facts(facts: Mapping[str, Any]) -> Objective:
     """Return the objective whose `facts` were saved."""
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
+    }
     if options.pop("name") == "kernel":
-        return Kernel(**options | {"weights": Semivalue.from_json(facts["weights"])})
-    return Multilinear(**options | {"basis": HatBasis(**facts["basis"])})
+        return Kernel(**{**options, "weights": Semivalue.from_json(facts["weights"])})
+    return Multilinear(**{**options, "basis": HatBasis(**facts["basis"])})

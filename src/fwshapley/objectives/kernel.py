@@ -21,11 +21,10 @@ from fwshapley.objectives.losses import (
     PILOT_INPUTS,
     Sample,
     centered_loss,
-    kernel_loss,
+    residuals,
     shift_to_total,
 )
-from fwshapley.semivalues import Kernel as KernelKind
-from fwshapley.semivalues import Semivalue, proper_sizes
+from fwshapley.semivalues import KernelKind, Semivalue, proper_sizes
 from fwshapley.training.batches import Shard
 
 SumConstraint = Literal["center", "normalize", "penalty", "none"]
@@ -94,9 +93,9 @@ class Kernel:
         """
         n = masked.n_players
         if self.constraint == "center":
-            cumulated, importance = _proposal(self, n, generator.device)
+            cumulative, importance = _proposal(self, n, generator.device)
             uniform = draw_strata(len(x), generator, torch.float64)
-            steps = torch.searchsorted(cumulated, uniform, right=True).clamp(max=n - 2)
+            steps = torch.searchsorted(cumulative, uniform, right=True).clamp(max=n - 2)
             coalitions = self._draw(1 + steps.repeat_interleave(n_coalitions), n, n_coalitions, generator)
             x, coalitions = shard.of(x), shard.of(coalitions)
             return Sample(x, coalitions, masked(x, coalitions), importance=shard.of(importance[steps]))
@@ -178,6 +177,17 @@ class Kernel:
 
 
 @lru_cache(maxsize=64)
+def kernel_loss(
+    psi: Float[Tensor, "batch players outputs"],
+    gain: Float[Tensor, "batch coalitions outputs"],
+    coalitions: Bool[Tensor, "batch coalitions players"],
+    importance: Float[Tensor, "batch coalitions"] | None = None,
+) -> Float[Tensor, " batch"]:
+    """Mean squared residual of v(S) - v(empty coalition) under a semivalue's size law: Proposition 2.1's objective."""
+    residual = residuals(psi, gain, coalitions).square()
+    return (residual if importance is None else importance[..., None] * residual).mean(1).sum(-1)
+
+
 def _law(objective: Kernel, n: int) -> Float[Tensor, " sizes"]:
     """Size law, on the CPU."""
     if n == 1:
@@ -192,7 +202,7 @@ def _law(objective: Kernel, n: int) -> Float[Tensor, " sizes"]:
 def _proposal(
     objective: Kernel, n: int, device: torch.device
 ) -> tuple[Float[Tensor, " sizes"], Float[Tensor, " sizes"]]:
-    """Cumulated law by which sizes are drawn, and the importance of each that corrects for it.
+    """Cumulative law by which sizes are drawn, and the importance of each that corrects for it.
 
     The gradient's noise at a size is the spread of its residuals times sqrt(s (n - s)) / n. Drawing sizes in proportion
     to that adds the least noise. Half are drawn by the size law itself, so that no importance exceeds 2.
@@ -206,8 +216,8 @@ def _proposal(
         noise = torch.from_numpy(spread * np.sqrt(sizes * (n - sizes)))
     mean = (law * noise).sum()
     share = (1 + noise / mean) / 2 if mean > 0 else torch.ones_like(law)
-    cumulated = (law * share).cumsum(0)
-    return (cumulated / cumulated[-1]).to(device), (1 / share).to(device)
+    cumulative = (law * share).cumsum(0)
+    return (cumulative / cumulative[-1]).to(device), (1 / share).to(device)
 
 
 def _knots(n: int) -> tuple[int, ...]:

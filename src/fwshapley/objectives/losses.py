@@ -36,31 +36,6 @@ class Sample(NamedTuple):
     importance: Float[Tensor, " batch"] | None = None
 
 
-def multilinear_loss(
-    psi: Float[Tensor, "batch players outputs"],
-    values: Float[Tensor, "batch coalitions outputs"],
-    coalitions: Bool[Tensor, "batch coalitions players"],
-    t: Float[Tensor, " batch"],
-) -> Float[Tensor, " batch"]:
-    """Squared error of psi as an estimate of psi(t), up to a constant that does not depend on psi.
-
-    The M coalitions of an input are independent Bernoulli(t). Centering their residuals removes the intercept:
-    loss = sum over m of (r_m - mean r)**2 / ((M - 1) t (1 - t)), r_m = v(S_m) - sum of psi over S_m.
-    """
-    return centered_loss(psi, values, coalitions, paired=False) / (t * (1 - t))
-
-
-def kernel_loss(
-    psi: Float[Tensor, "batch players outputs"],
-    gain: Float[Tensor, "batch coalitions outputs"],
-    coalitions: Bool[Tensor, "batch coalitions players"],
-    importance: Float[Tensor, "batch coalitions"] | None = None,
-) -> Float[Tensor, " batch"]:
-    """Mean squared residual of v(S) - v(empty coalition) under a semivalue's size law: Proposition 2.1's objective."""
-    residual = _residuals(psi, gain, coalitions).square()
-    return (residual if importance is None else importance[..., None] * residual).mean(1).sum(-1)
-
-
 def centered_loss(
     psi: Float[Tensor, "batch players outputs"],
     values: Float[Tensor, "batch coalitions outputs"],
@@ -73,7 +48,7 @@ def centered_loss(
     For coalitions of one size, it is `kernel_loss` minus a term that does not depend on psi, given psi's sum. In
     complementary pairs, only the difference of the two residuals depends on psi: half of it varies.
     """
-    residual = _residuals(psi, values, coalitions)
+    residual = residuals(psi, values, coalitions)
     if paired:
         residual = (residual[:, ::2] - residual[:, 1::2]) / 2
     return residual.var(dim=1, correction=1).sum(-1)
@@ -86,9 +61,10 @@ def shift_to_total(
     return psi + (total - psi.sum(-2))[..., None, :] / psi.shape[-2]
 
 
-def _residuals(
+def residuals(
     psi: Float[Tensor, "batch players outputs"],
     values: Float[Tensor, "batch coalitions outputs"],
     coalitions: Bool[Tensor, "batch coalitions players"],
 ) -> Float[Tensor, "batch coalitions outputs"]:
+    """v(S) minus the sum of psi over S, for each coalition."""
     return values - torch.einsum("bmn,bno->bmo", coalitions.to(psi.dtype), psi)

@@ -15,7 +15,7 @@ from torch import Tensor
 from fwshapley.coalitions import draw_strata, draw_trusted_bernoulli
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.objectives.basis import HatBasis
-from fwshapley.objectives.losses import MIN_LEVEL, PILOT_COALITIONS, PILOT_INPUTS, Sample, multilinear_loss
+from fwshapley.objectives.losses import MIN_LEVEL, PILOT_COALITIONS, PILOT_INPUTS, Sample, centered_loss
 from fwshapley.semivalues import Semivalue
 from fwshapley.training.batches import Shard
 
@@ -55,10 +55,10 @@ class Multilinear:
         few = x[:PILOT_INPUTS]
         levels = []
         for knot in self.basis.knots(x).sigmoid().tolist():
-            sample = _sample_at(masked, few, few.new_full((len(few),), knot), PILOT_COALITIONS, generator, Shard())
-            assert sample.t is not None  # noqa: S101 - `_sample_at` sets it
+            t = few.new_full((len(few),), knot)
+            sample = _sample_at(masked, few, t, PILOT_COALITIONS, generator=generator, shard=Shard())
             psi = torch.zeros(len(few), masked.n_players, sample.values.shape[-1], device=x.device)
-            levels.append(float(multilinear_loss(psi, sample.values, sample.coalitions, sample.t).mean()))
+            levels.append(float(multilinear_loss(psi, sample.values, sample.coalitions, t).mean()))
         floor = max(MIN_LEVEL, MIN_RELATIVE_LEVEL * max(levels))  # where the game does not vary, there is no signal
         levels = [max(level, floor) for level in levels]
         unit = [math.sqrt(level / masked.n_players / sample.values.shape[-1]) for level in levels]
@@ -73,7 +73,7 @@ class Multilinear:
         shard: Shard,
     ) -> Sample:
         """Draw a t for every input, and Bernoulli(t) coalitions; evaluate those in this process's shard."""
-        return _sample_at(masked, x, draw_t(len(x), generator), n_coalitions, generator, shard)
+        return _sample_at(masked, x, draw_t(len(x), generator), n_coalitions, generator=generator, shard=shard)
 
     def loss(self, out: Float[Tensor, "batch players channels"], sample: Sample) -> Float[Tensor, " batch"]:
         """Squared error at each input's t, up to a constant, in units that follow from the level there."""
@@ -86,7 +86,7 @@ class Multilinear:
 
     def mixtures(self, weights: Sequence[Semivalue], device: torch.device) -> Float[Tensor, "weights maps"]:
         """Moments of the basis under each weighting, in the units of the maps."""
-        return _mixtures(self, tuple(weights), device)
+        return _basis_mixtures(self, tuple(weights), device)
 
     def contract(
         self, out: Float[Tensor, "batch players channels"], mixtures: Float[Tensor, "weights maps"]
@@ -105,6 +105,20 @@ class Multilinear:
         return _constant(self.unit or (1.0,) * self.maps, out.device, out.dtype)
 
 
+def multilinear_loss(
+    psi: Float[Tensor, "batch players outputs"],
+    values: Float[Tensor, "batch coalitions outputs"],
+    coalitions: Bool[Tensor, "batch coalitions players"],
+    t: Float[Tensor, " batch"],
+) -> Float[Tensor, " batch"]:
+    """Squared error of psi as an estimate of psi(t), up to a constant that does not depend on psi.
+
+    The M coalitions of an input are independent Bernoulli(t). Centering their residuals removes the intercept:
+    loss = sum over m of (r_m - mean r)**2 / ((M - 1) t (1 - t)), r_m = v(S_m) - sum of psi over S_m.
+    """
+    return centered_loss(psi, values, coalitions, paired=False) / (t * (1 - t))
+
+
 def draw_t(count: int, generator: torch.Generator) -> Float[Tensor, " {count}"]:
     """Half uniform, half uniform in logit t so that both ends are covered; stratified, in random order."""
     u = draw_strata(count, generator)
@@ -118,7 +132,7 @@ def _constant(numbers: tuple[float, ...], device: torch.device, dtype: torch.dty
 
 
 @lru_cache(maxsize=64)  # explanations mostly repeat the same weightings
-def _mixtures(
+def _basis_mixtures(
     objective: Multilinear, weights: tuple[Semivalue, ...], device: torch.device
 ) -> Float[Tensor, "weights maps"]:
     """Share of every map in each weighting."""
@@ -127,7 +141,7 @@ def _mixtures(
 
 
 def _sample_at(
-    masked: MaskedModel, x: Tensor, t: Tensor, n_coalitions: int, generator: torch.Generator, shard: Shard
+    masked: MaskedModel, x: Tensor, t: Tensor, n_coalitions: int, *, generator: torch.Generator, shard: Shard
 ) -> Sample:
     """Draw Bernoulli coalitions of every input at its t, and evaluate those in the shard."""
     coalitions: Bool[Tensor, "batch coalitions players"] = draw_trusted_bernoulli(

@@ -1,1 +1,1 @@
-"""Tables: reading files, what each column holds, and columns as numbers for models and for nearest neighbors."""
+"""Tables: reading files, what each column contains, and columns as numbers for models and for nearest neighbors."""

@@ -1,7 +1,8 @@
-"""Labels as classes: what a column of labels says, and when it is none."""
+"""Labels as classes, and columns of labels that are not classes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -26,9 +27,10 @@ class Classes(NamedTuple):
     names: tuple[str, ...]
     numeric: bool
 
-    def codes(self, labels: pd.Series) -> NDArray[np.int64]:
-        """Return the place of each label among the classes, or -1."""
-        spelled = labels.map({text: _spell(text) for text in labels.unique()}) if self.numeric else labels
+    def positions(self, labels: Iterable[str]) -> NDArray[np.int64]:
+        """Return the position of each label among the classes, or -1."""
+        texts = pd.Series(labels, dtype=object)
+        spelled = texts.map({text: _spell(text) for text in texts.unique()}) if self.numeric else texts
         return pd.Index(self.names).get_indexer(pd.Index(spelled)).astype(np.int64)
 
 
@@ -37,13 +39,13 @@ def find_classes(labels: pd.Series, where: str) -> Classes:
 
     Args:
         labels: as text, none missing.
-        where: what holds them, for errors.
+        where: what contains them, for errors.
     """
     texts = labels.unique().tolist()
     numeric = bool(np.isfinite(pd.to_numeric(pd.Series(texts), errors="coerce")).all())
     names = tuple(sorted(set(map(_spell, texts)), key=Decimal)) if numeric else tuple(sorted(texts))
     if len(names) == 1:
-        raise ValueError(f"every label in {where} is {shortened(names[0])}: one class leaves nothing to tell apart")
+        raise ValueError(f"every label in {where} is {shortened(names[0])}: at least 2 classes are needed")
     fractions = numeric and not all(float(name).is_integer() for name in names)
     if len(names) > MOST_FRACTIONS and (fractions or len(names) > len(labels) / 2):
         what = "measurements" if numeric else "names or remarks"
@@ -55,7 +57,7 @@ def find_classes(labels: pd.Series, where: str) -> Classes:
 
 
 def _spell(text: str) -> str:
-    """Return a number in the one spelling of its value, and any other text as it is."""
+    """Return a number in one spelling of its value, and any other text as it is."""
     for kind in (int, float):
         try:
             number = kind(text)

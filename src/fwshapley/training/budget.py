@@ -1,24 +1,34 @@
-"""What a training run is given, and what it tells: how long, how, which rows of a batch, and its history."""
+"""How long and how a network is trained, and the history of a training run. Nothing here imports torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from fwshapley._internal.checks import check_flag, check_kind, check_real, check_seed, check_whole
 
-from fwshapley._internal.checks import check_flag, check_real, check_whole
+
+class FewStepsWarning(UserWarning):
+    """The time budget of a training run ended after so few steps that the network has learned little.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", fw.training.FewStepsWarning)
+    """
 
 
 @dataclass(frozen=True)
 class Budget:
     """How long to train: seconds, steps, or whichever ends first.
 
+    Args:
+        seconds: wall-clock time, positive.
+        steps: steps of the optimizer.
+
     Example:
-        >>> Budget(seconds=120).spent(step=1000, seconds=30)
+        >>> fw.Budget(seconds=120).spent(step=1000, seconds=30)
         0.25
     """
 
@@ -36,13 +46,13 @@ class Budget:
             object.__setattr__(self, "steps", check_whole("steps", self.steps))
 
     def spent(self, step: int, seconds: float) -> float:
-        """Fraction of the budget that is gone."""
+        """Return the fraction of the budget that is used up after some steps and seconds."""
         by_step = step / self.steps if self.steps else 0.0
         by_time = seconds / self.seconds if self.seconds else 0.0
         return max(by_step, by_time)
 
     def part(self, share: float) -> Budget:
-        """Return a share of it, above 0."""
+        """Return a share of the budget, which must be above 0; at least one step."""
         if check_real("share", share) <= 0:
             raise ValueError(f"share must be above 0, got {share:g}")
         return Budget(
@@ -51,63 +61,81 @@ class Budget:
         )
 
 
-class FewStepsWarning(UserWarning):
-    """The seconds of a training were over after so few steps that it has hardly learned anything."""
+def check_budget(budget: object) -> None:
+    """Raise a TypeError that shows what a budget looks like unless it is one."""
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget must be a Budget, e.g. Budget(seconds=60), got {budget!r}")
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How a module is trained.
+class TrainingOptions:
+    """How a network is trained: everything about a training run except the network, its loss and its data.
 
     Attributes:
-        batch_size: rows a step, over all processes.
-        learning_rate: its peak; it warms up over the first 5 % of the budget and then falls to zero along a cosine.
-        weight_decay: AdamW's.
-        looks: how often the validation loss is taken; less often where that would take a fifth of a budget in seconds.
-        patience: looks without a better validation loss after which training stops.
-        compiled: whether to compile the module; its first step, which compiles, is not counted against the budget.
+        budget: seconds or steps, over which the learning rate is scheduled.
+        batch_size: rows per step, over all processes.
+        learning_rate: peak; it rises over the first 5 % of the budget and then falls to zero along a cosine.
+        weight_decay: of AdamW.
+        n_validations: how often the validation loss is computed; less often if that would take a fifth of a budget in
+            seconds.
+        patience: validations without a lower loss after which training stops.
+        compiled: compile the network; the first step, which compiles, does not count against the budget.
+        seed: of everything random.
+        checkpoint: file to save to every 20 seconds, at the end, and when interrupted.
+        resume: continue from the checkpoint if there is one.
+        progress: show a progress bar.
+        started: when the seconds of the budget began, by `time.monotonic`; None is when training starts. At least half
+            of the seconds are left to training.
+
+    Example:
+        >>> fw.training.TrainingOptions(fw.Budget(steps=100), batch_size=32).learning_rate
+        0.001
     """
 
+    budget: Budget
     batch_size: int
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
-    looks: int = 20
+    n_validations: int = 20
     patience: int = 10
     compiled: bool = False
+    seed: int = 0
+    checkpoint: Path | None = None
+    resume: bool = False
+    progress: bool = True
+    started: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "looks", "patience"):
+        check_budget(self.budget)
+        for name in ("batch_size", "n_validations", "patience"):
             check_whole(name, getattr(self, name))
         if check_real("learning_rate", self.learning_rate) <= 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate:g}")
-        check_flag("compiled", self.compiled)
         if check_real("weight_decay", self.weight_decay) < 0:
             raise ValueError(f"weight_decay must not be negative, got {self.weight_decay:g}")
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Which rows of a batch belong to this process."""
-
-    index: int = 0
-    count: int = 1
-
-    def of(self, rows: Tensor) -> Tensor:
-        """Every count-th row, from index."""
-        return rows[self.index :: self.count]
+        for name in ("compiled", "resume", "progress"):
+            check_flag(name, getattr(self, name))
+        check_seed(self.seed)
+        if self.checkpoint is not None:
+            check_kind("checkpoint", self.checkpoint, Path)
 
 
 @dataclass
 class History:
-    """What a training run went through.
+    """What happened in a training run.
 
     Attributes:
-        steps: taken so far.
-        seconds: of the budget that were used so far, including setup and validation, but not by a first step that
-            compiles.
-        loss: (step, loss of its batch), now and then.
-        validation: (step, validation loss), at every look.
-        stopped: why it ended; "" while it goes on.
+        steps: number of steps.
+        seconds: of the budget that were used, including preparation and validation, but not a first step that compiles.
+        loss: (step, loss of its batch), for some steps.
+        validation: (step, validation loss), for every validation.
+        stopped: why training ended; "" while it continues.
+
+    Example:
+        >>> x = torch.randn(100, 3)
+        >>> explainer = fw.FeatureExplainer(torch.nn.Linear(3, 2), surrogate=None, device="cpu")
+        >>> explainer.fit(x, budget=fw.Budget(steps=5), progress=False).histories_["explainer"].stopped
+        'budget'
     """
 
     steps: int = 0
@@ -121,24 +149,3 @@ class History:
         """Return the history that was saved as JSON."""
         pairs = {name: [(int(step), value) for step, value in facts[name]] for name in ("loss", "validation")}
         return cls(**{**facts, **pairs})
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What a loss is asked about.
-
-    Attributes:
-        rows: numbers of the rows of the whole batch, on the CPU; every process has the same.
-        shard: which of them this process answers for.
-        generator: randomness of this step, the same on every process.
-        spent: fraction of the budget that is gone.
-    """
-
-    rows: Int[Tensor, " rows"]
-    shard: Shard
-    generator: torch.Generator
-    spent: float
-
-
-Loss = Callable[[nn.Module, Batch], Float[Tensor, ""]]
-"""Mean loss of a module on this process's share of a batch."""

@@ -1,4 +1,4 @@
-"""Ctrl-C that waits for a good moment."""
+"""Ctrl-C that waits until work can be saved."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Self
 
 
 class HeldInterrupts:
-    """Holds Ctrl-C back while it is entered, and raises it at the end: whoever works meanwhile asks for `pending`.
+    """Context manager that delays Ctrl-C to its end; meanwhile, `pending` is True once Ctrl-C was pressed.
 
-    A second Ctrl-C is not held back. Nor is any where Python would not raise `KeyboardInterrupt`: in other threads, or
-    where somebody else handles it.
+    A second Ctrl-C is not delayed. In other threads, or if another handler is installed, nothing is delayed.
 
     Args:
-        enabled: whether to hold anything back at all.
+        enabled: False delays nothing.
     """
 
     def __init__(self, *, enabled: bool = True) -> None:
@@ -23,8 +22,8 @@ class HeldInterrupts:
         self._enabled = enabled
 
     def __enter__(self) -> Self:
-        usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        self._enabled = self._enabled and usual and threading.current_thread() is threading.main_thread()
+        is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._enabled = self._enabled and is_default and threading.current_thread() is threading.main_thread()
         if self._enabled:
             signal.signal(signal.SIGINT, self._hold)
         return self

@@ -1,29 +1,8 @@
-"""What training points are worth, and whose labels are wrong."""
+"""Value training data: how much each point helps a model, and which labels are probably wrong.
 
-from fwshapley.valuation.evaluation.curves import Curve, addition_curve, removal_curve
-from fwshapley.valuation.evaluation.detection import Detection, detection_curve, measure_detection
-from fwshapley.valuation.evaluation.label_noise import Flipped, flip_labels
-from fwshapley.valuation.image_features import CrossFit, cross_fit
-from fwshapley.valuation.knn.valuator import KNNValuator, value_neighbors
-from fwshapley.valuation.learned import AmortizedValuator, Likeness
-from fwshapley.valuation.result import Valuation
-from fwshapley.valuation.retraining.valuator import RetrainingValuator
+The public names are listed in `__init__.pyi`; each is imported when it is first used.
+"""
 
-__all__ = [
-    "AmortizedValuator",
-    "CrossFit",
-    "Curve",
-    "Detection",
-    "Flipped",
-    "KNNValuator",
-    "Likeness",
-    "RetrainingValuator",
-    "Valuation",
-    "addition_curve",
-    "cross_fit",
-    "detection_curve",
-    "flip_labels",
-    "measure_detection",
-    "removal_curve",
-    "value_neighbors",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

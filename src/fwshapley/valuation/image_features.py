@@ -1,20 +1,20 @@
-"""Features of images for nearest neighbors, learned by cross-fitting: an image's own label has no say in them.
+"""Features of images for nearest neighbors, learned by cross-fitting: an image's own label does not influence them.
 
-The images are dealt to folds, and those of a fold get their features from a network that was trained on the others. The
-hidden layers of networks that were trained apart are not comparable, so that distances across folds would mean nothing
-there. What the networks share is the classes, so features are the log probabilities that they give to these, where one
-in a thousand is as good as none:
+The images are divided into folds. The images of a fold get their features from a network trained on the other folds.
+The hidden layers of separately trained networks are not comparable, so distances between folds would be meaningless
+there. What the networks share is the classes, so the features are the log probabilities of the classes, cut off where
+a class has a probability below one in a thousand:
 
     x = max(log p(class | image), -7)
 
-No label of a fold has a say in any feature of that fold, which alignments of hidden layers cannot promise.
+No label of a fold influences any feature of that fold, which an alignment of hidden layers could not guarantee.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,37 +24,39 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fwshapley._internal.bundle import digest
-from fwshapley._internal.checks import Array, check_seed, check_whole
+from fwshapley._internal.checks import Array, check_path, check_seed, check_whole
 from fwshapley._internal.files import check_checkpoint
-from fwshapley._internal.tensors import as_tensor
-from fwshapley.explanation.inputs import check_budget, choose_device
-from fwshapley.explanation.surrogate import in_chunks
+from fwshapley._internal.safetensors_file import digest
+from fwshapley._internal.tensor_checks import check_tensor, choose_device
+from fwshapley.explanation.predictions import split_inputs
 from fwshapley.networks.cnn import SmallCNN
-from fwshapley.training.budget import Batch, Budget, Loss, Recipe
-from fwshapley.training.loop import own_randomness, train
+from fwshapley.training.batches import Batch, Loss
+from fwshapley.training.budget import Budget, TrainingOptions, check_budget
+from fwshapley.training.loop import train
+from fwshapley.training.shared_state import private_randomness
 from fwshapley.valuation.validation import check_labels
 
 Pixels = Float32[Tensor, "n channels height width"]
 
 WIDTH = 16
-LEAST_LOG = -7.0
-"""Log probability below which it does not matter how improbable a class is."""
+MIN_LOG = -7.0
+"""Log probability below which classes are not distinguished."""
 
-RECIPE = Recipe(batch_size=64, learning_rate=3e-3)
-PASSES, LEAST_STEPS, MOST_STEPS = 10, 300, 3000
-"""How long a network is trained without a budget: passes over its images, and steps at least and at most."""
+BATCH_SIZE = 64
+LEARNING_RATE = 3e-3
+PASSES, MIN_STEPS, MAX_STEPS = 10, 300, 3000
+"""Default training of a network: passes over its images, and the least and most steps."""
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Networks that were trained on all folds but one each, and what they say of the images.
+    """Features of images from networks that were not trained on them.
 
     Attributes:
-        features: of each image, by the network that has not seen it.
+        features: log probabilities of the classes for each image, by the network that was not trained on it.
         folds: the fold of each image.
         networks: one for each fold, from images to logits of classes.
-        agreement: share of the images whose label is what the network that has not seen them predicts.
+        agreement: share of the images whose label is the one that their network predicts.
     """
 
     features: Float32[Tensor, "n features"]
@@ -62,10 +64,21 @@ class CrossFit:
     networks: tuple[nn.Module, ...]
     agreement: float
 
+    @property
+    def n_channels(self) -> int:
+        """Channels of an image."""
+        return int(self.networks[0].get_buffer("0.mean").shape[1])
+
     def embed(self, images: Array) -> Float32[Tensor, "n features"]:
-        """Return features of images that no network has seen: the mean over networks."""
+        """Return features of other images: the mean over all networks.
+
+        Args:
+            images: of the same shape as those of `cross_fit`, in the same units.
+        """
         pixels = _check_images(images)
-        return torch.stack([_features(network, pixels) for network in self.networks]).mean(0)
+        if pixels.shape[1] != self.n_channels:
+            raise ValueError(f"images must have {self.n_channels} channels, got {pixels.shape[1]}")
+        return torch.stack([_log_probabilities(network, pixels) for network in self.networks]).mean(0)
 
 
 def cross_fit(
@@ -76,77 +89,85 @@ def cross_fit(
     budget: Budget | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
-    checkpoints: str | Path | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: bool = True,
 ) -> CrossFit:
-    """Learn features of images that tell their classes apart, without a look at an image's own label.
+    """Learn features of images that distinguish their classes, without using an image's own label.
 
-    For each fold a small convolutional network is trained on the images of the other folds, labels as given, and says
-    how probable each class is for those of the fold: features are the logs of that. For photographs, features of a
-    network that was trained on many more images are likely better: `value_neighbors` takes any.
+    For each fold, a small convolutional network is trained on the images and labels of the other folds. The features
+    of the fold's images are the log probabilities of the classes that it predicts. For photographs, features of a
+    network that was trained on many more images are probably better; `value_neighbors` accepts any.
 
     Args:
-        images: (n, channels, height, width), or (n, height, width); in any units.
+        images: (n, channels, height, width), or (n, height, width), in any units.
         labels: numbers or text, some of which may be wrong.
-        folds: how many, dealt at random and evenly within each class; or the fold of each image, so that those that
-            belong together (of one patient, or of one film) are kept together.
-        budget: for all networks together; by default ten passes over the images, from 300 to 3000 steps a
-            network.
-        seed: of everything random.
+        folds: number of folds, drawn at random with all classes in equal shares; or the fold of each image, to keep
+            related images together (of one patient, or of one film).
+        budget: of all networks together; by default ten passes over the images, and 300 to 3000 steps per network.
+        seed: of the folds and the training.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        checkpoints: folder to save to every 20 seconds, and when interrupted.
-        resume: go on from there, where it was saved for the same images, labels and options.
+        checkpoint: folder to save to every 20 seconds, and when interrupted.
+        resume: continue from the checkpoint, which must be of the same images, labels and options.
         progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
 
     Example:
-        >>> value_neighbors(cross_fit(images, labels).features, labels).suspects(20)
+        >>> import fwshapley as fw
+        >>> from sklearn.datasets import load_digits
+        >>> digits = load_digits(n_class=2)
+        >>> fitted = fw.cross_fit(digits.images, digits.target, folds=2, budget=fw.Budget(steps=20), progress=False)
+        >>> fitted.features.shape
+        torch.Size([360, 2])
     """
     began = time.monotonic()
     pixels = _check_images(images)
     numbers, classes = check_labels("labels", labels, len(pixels))
-    dealt = _check_folds(folds, numbers, classes, check_seed(seed))
-    count = int(dealt.max()) + 1
+    fold_of = _check_folds(folds, numbers, classes, check_seed(seed))
+    count = int(fold_of.max()) + 1
     if budget is not None:
         check_budget(budget)
-    saved = [
-        None if checkpoints is None else Path(checkpoints) / f"fold_{fold + 1}.safetensors" for fold in range(count)
-    ]
+    if resume and checkpoint is None:
+        raise ValueError("resume=True requires checkpoint, the folder to continue from")
+    folder = None if checkpoint is None else check_path("checkpoint", checkpoint)
+    saved = [None if folder is None else folder / f"fold_{fold + 1}.safetensors" for fold in range(count)]
     for path in saved:
-        check_checkpoint(path, "checkpoints=...")
-    targets, where = torch.from_numpy(numbers), choose_device(device)
-    known = {"images": pixels, "labels": targets, "folds": dealt}
-    identity = {} if checkpoints is None else {"points": digest(known)}
+        check_checkpoint(path)
+    targets = torch.from_numpy(numbers)
+    torch_device = choose_device(device)
+    identity = {} if folder is None else {"points": digest({"images": pixels, "labels": targets, "folds": fold_of})}
     features = torch.empty(len(pixels), len(classes))
     networks = []
     for fold in range(count):
-        held_out = dealt == fold
+        held_out = fold_of == fold
         share = None if budget is None else budget.part(1 / count)
         before = 0.0 if share is None else fold * (share.seconds or 0.0)
-        network = _new_network(pixels, len(classes), seed, where)
+        network = _new_network(pixels, len(classes), seed, torch_device)
         train(
             network,
             _classification(pixels[~held_out], targets[~held_out]),
-            rows=int((~held_out).sum()),
-            recipe=RECIPE,
-            budget=_default_budget(int((~held_out).sum())) if share is None else share,
-            seed=seed,
-            device=where,
-            checkpoint=saved[fold],
-            resume=resume,
-            began=began + before,
+            TrainingOptions(
+                _default_budget(int((~held_out).sum())) if share is None else share,
+                BATCH_SIZE,
+                LEARNING_RATE,
+                seed=seed,
+                checkpoint=saved[fold],
+                resume=resume,
+                progress=progress,
+                started=began + before,
+            ),
+            n_rows=int((~held_out).sum()),
+            device=torch_device,
             identity=identity,
             description=f"training network {fold + 1} of {count}",
-            progress=progress,
         )
-        features[held_out] = _features(network, pixels[held_out])
+        features[held_out] = _log_probabilities(network, pixels[held_out])
         networks.append(network)
     agreement = float((features.argmax(1) == targets).float().mean())
-    return CrossFit(features, dealt, tuple(networks), agreement)
+    return CrossFit(features, fold_of, tuple(networks), agreement)
 
 
 class Standardize(nn.Module):
-    """Images with the mean 0 and the deviation 1 that each channel has in those it was made from."""
+    """Scales images such that each channel of those it was made from has mean 0 and standard deviation 1."""
 
     mean: Tensor
     deviation: Tensor
@@ -158,13 +179,13 @@ class Standardize(nn.Module):
         self.register_buffer("deviation", torch.where(deviation > 0, deviation, 1))
 
     def forward(self, x: Pixels) -> Pixels:
-        """Images in these units."""
+        """Return scaled images."""
         return (x - self.mean) / self.deviation
 
 
 def _check_images(images: Array) -> Pixels:
-    """Return images as finite numbers, or say what they are instead."""
-    pixels = as_tensor(images).detach().cpu().float()
+    """Return images as a tensor of finite numbers with channels."""
+    pixels = check_tensor("images", images, flags=True).detach().cpu().float()
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels  # noqa: PLR2004 - no axis for channels
     if pixels.ndim != 4 or not pixels.numel():  # noqa: PLR2004 - images, channels, height, width
         raise ValueError(
@@ -172,61 +193,58 @@ def _check_images(images: Array) -> Pixels:
         )
     finite = pixels.isfinite().flatten(1).all(1)
     if not finite.all():
-        raise ValueError(f"image {int((~finite).int().argmax())} holds numbers that are missing or infinite")
+        raise ValueError(f"images must be finite, got NaN or infinite numbers in image {int((~finite).int().argmax())}")
     return pixels
 
 
 def _check_folds(
     folds: int | Array, labels: NDArray[np.int64], classes: NDArray[Any], seed: int
 ) -> Int64[Tensor, " n"]:
-    """Return the fold of each image, such that every class is left when any of them is held out."""
+    """Return the fold of each image, such that the images outside each fold contain every class."""
     if isinstance(folds, (int, np.integer)):
-        sizes, folds = np.bincount(labels), check_whole("folds", folds, 2)
+        sizes = np.bincount(labels)
+        folds = check_whole("folds", folds, 2)
         if sizes.min() < folds:
             raise ValueError(
-                f"class {classes[sizes.argmin()]} has {sizes.min()} images for {folds} folds, and needs one for each: "
-                "use fewer folds, or leave the class out"
+                f"folds must be at most {sizes.min()}, the number of images of class {classes[sizes.argmin()]}, got "
+                f"{folds}; use fewer folds, or drop the class"
             )
-        return _deal(labels, folds, seed)
-    given = torch.from_numpy(check_labels("folds", folds, len(labels))[0])
-    apart = torch.zeros(len(classes), int(given.max()) + 1, dtype=torch.bool)
-    apart[torch.from_numpy(labels), given] = True
-    alone = (apart.sum(1) == 1).nonzero()[:, 0]
+        order = np.random.default_rng(seed).permutation(len(labels))
+        order = order[np.argsort(labels[order], kind="stable")]  # so that each class is spread evenly
+        drawn = torch.empty(len(labels), dtype=torch.int64)
+        drawn[torch.from_numpy(order)] = torch.arange(len(labels)) % folds
+        return drawn
+    chosen = torch.from_numpy(check_labels("folds", folds, len(labels))[0])
+    occurs = torch.zeros(len(classes), int(chosen.max()) + 1, dtype=torch.bool)
+    occurs[torch.from_numpy(labels), chosen] = True
+    alone = (occurs.sum(1) == 1).nonzero()[:, 0]
     if len(alone):
-        raise ValueError(f"all images of class {classes[alone[0]]} are in one fold: deal them to two at least")
-    return given
-
-
-def _deal(labels: NDArray[np.int64], folds: int, seed: int) -> Int64[Tensor, " n"]:
-    """Deal images to folds of one size, at random and evenly within each class."""
-    order = np.random.default_rng(seed).permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
-    dealt = torch.empty(len(labels), dtype=torch.int64)
-    dealt[torch.from_numpy(order)] = torch.arange(len(labels)) % folds
-    return dealt
+        raise ValueError(f"folds must divide every class, but all images of class {classes[alone[0]]} are in one fold")
+    return chosen
 
 
 def _new_network(images: Pixels, classes: int, seed: int, device: torch.device) -> nn.Module:
-    with own_randomness(device):
+    with private_randomness(device):
         torch.manual_seed(seed)
-        made = SmallCNN(images.shape[1], classes, min(images.shape[2:]), width=WIDTH)
-    return nn.Sequential(Standardize(images), made).to(device)
+        network = SmallCNN(images.shape[1], classes, min(images.shape[2:]), width=WIDTH)
+    return nn.Sequential(Standardize(images), network).to(device)
 
 
 def _default_budget(rows: int) -> Budget:
-    return Budget(steps=min(max(PASSES * rows // RECIPE.batch_size, LEAST_STEPS), MOST_STEPS))
+    return Budget(steps=min(max(PASSES * rows // BATCH_SIZE, MIN_STEPS), MAX_STEPS))
 
 
 def _classification(images: Pixels, targets: Int64[Tensor, " n"]) -> Loss:
     def loss(module: nn.Module, batch: Batch) -> Tensor:
-        rows, device = batch.shard.of(batch.rows), batch.generator.device
+        rows = batch.shard.of(batch.rows)
+        device = batch.generator.device
         return functional.cross_entropy(module(images[rows].to(device)).float(), targets[rows].to(device))
 
     return loss
 
 
 @torch.no_grad()
-def _features(network: nn.Module, images: Pixels) -> Float32[Tensor, "n classes"]:
+def _log_probabilities(network: nn.Module, images: Pixels) -> Float32[Tensor, "n classes"]:
     device = next(network.parameters()).device
-    logits = torch.cat([network(part.to(device)).float().cpu() for part in in_chunks(images)])
-    return logits.log_softmax(1).clamp(min=LEAST_LOG)
+    logits = torch.cat([network(part.to(device)).float().cpu() for part in split_inputs(images)])
+    return logits.log_softmax(1).clamp(min=MIN_LOG)

@@ -1,4 +1,4 @@
-"""Points and labels as they come from users: checked once, at the edge, with errors that say where and what to do."""
+"""Checks of points and labels: done once for all valuators, with errors that name the argument and the row."""
 
 from __future__ import annotations
 
@@ -13,160 +13,167 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fwshapley._internal.checks import Array
-from fwshapley.explanation.inputs import choose_device
+from fwshapley._internal.checks import Array, shorten
+from fwshapley._internal.tensor_checks import choose_device
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 DEVICES = ("cpu", "cuda")
-"""Kinds of device that values are computed on: they need double precision."""
+"""Kinds of device that have double precision."""
+
+REFERENCE_ADVICE = "no point of y can help to predict these; drop these reference points, or correct their labels"
+UNSEEN_ADVICE = "only labels seen in fit can be valued; fit with points of these classes, or correct the labels"
 
 
 def check_device(device: str | torch.device) -> str:
     """Return the name of a device that values can be computed on; "auto" is a GPU if there is one."""
     chosen = choose_device(device)
     if chosen.type not in DEVICES:
-        raise ValueError(
-            f"device must be 'auto', 'cpu' or 'cuda', got {str(device)!r}: values cannot be computed there"
-        )
+        raise ValueError(f"device must be 'auto', 'cpu' or 'cuda', got {str(device)!r}, which has no double precision")
     return str(chosen)
 
 
 def column_names(x: Array) -> tuple[Any, ...] | None:
-    """Return the names of columns, where they have some."""
+    """Return the names of the columns of a DataFrame, or None."""
     return tuple(x.columns) if isinstance(x, pd.DataFrame) else None
 
 
-def in_order(name: str, x: Array, columns: tuple[Any, ...] | None) -> Array:
-    """Return a table with its columns in the order of the training points', whatever order they come in."""
+def reorder_columns(name: str, x: Array, columns: tuple[Any, ...] | None) -> Array:
+    """Return a DataFrame with its columns in the order of the training points' columns."""
     if columns is None or not isinstance(x, pd.DataFrame) or tuple(x.columns) == columns:
         return x
-    missing = [str(each) for each in columns if each not in x.columns]
+    missing = [column for column in columns if column not in x.columns]
     if missing:
-        named = ", ".join(missing[:MOST_NAMED]) + " ..." * (len(missing) > MOST_NAMED)
-        raise ValueError(f"{name} lacks columns that the training points have: {named}")
+        raise ValueError(f"{name} must have the columns of the training points, but lacks {list_some(missing)}")
     return x[list(columns)]
 
 
+def list_some(values: Any) -> str:  # noqa: ANN401 - a list or an array
+    """Return the first few values, and dots if there are more."""
+    return ", ".join(map(str, values[:MAX_NAMED])) + " ..." * (len(values) > MAX_NAMED)
+
+
 def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.floating[Any]]:
-    """Return features as a table of finite numbers, flattened if they are images."""
+    """Return features as a table of finite numbers; images are flattened.
+
+    Args:
+        name: name of the argument.
+        x: features, (n, ...).
+        columns: expected number of features, or None for any.
+    """
     if hasattr(x, "toarray"):
-        raise ValueError(f"{name} is a sparse matrix, which is not supported: pass {name}.toarray()")
+        raise TypeError(f"{name} must be a dense array, got a sparse matrix; pass {name}.toarray()")
+    expected = f"{name} must be numbers, with a row per point"
     try:
-        table = np.ascontiguousarray(_plain(name, x))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, a row per point: {error}") from error
-    check_real_numbers(name, table)
-    if table.dtype not in (np.float32, np.float64):
-        try:
+        table = np.ascontiguousarray(_to_numpy(name, x))
+        if table.dtype.kind not in "cmM" and table.dtype not in (np.float32, np.float64):
             table = table.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} must be numbers, a row per point: {error}") from error
+    except TypeError as error:
+        raise TypeError(f"{expected}: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{expected}: {error}") from error
+    check_real_numbers(name, table)
+    if table.ndim > 1 and len(table) and not table.size:
+        raise ValueError(f"{expected}, got 0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")
     if table.ndim < 2 or not table.size:  # noqa: PLR2004 - rows and columns
-        raise ValueError(f"{name} must have a row per point and at least one column, got shape {table.shape}")
+        raise ValueError(f"{expected} and at least one column, got shape {table.shape}")
     table = table.reshape(len(table), -1)
     if columns is not None and table.shape[1] != columns:
-        raise ValueError(
-            f"{name} has {table.shape[1]} columns, but the training points have {columns}: they must be the same "
-            "features"
-        )
+        raise ValueError(f"{name} must have {columns} columns, as the training points have, got {table.shape[1]}")
     finite = np.isfinite(table)
     if not finite.all():
         row, column = np.argwhere(~finite)[0].tolist()
         raise ValueError(
-            f"{name} has {int((~finite).sum())} missing or infinite numbers, the first in row {row}, column {column}: "
-            "fill them in or drop those rows"
+            f"{name} must be finite, got {int((~finite).sum())} NaN or infinite numbers, the first in row {row}, "
+            f"column {column}; replace them, or drop the rows"
         )
     return table
 
 
 def check_real_numbers(name: str, array: NDArray[Any] | Tensor) -> None:
-    """Raise an error for kinds of numbers that would silently become others on the way to real ones."""
+    """Raise an error for complex numbers, dates and times."""
     kind = ("c" if array.is_complex() else "f") if isinstance(array, Tensor) else array.dtype.kind
     if kind == "c":
-        raise ValueError(f"{name} must be real numbers, got complex ones: take their real and imaginary parts apart")
+        raise ValueError(
+            f"{name} must be real numbers, got complex ones. Complex data not supported; pass real and imaginary parts "
+            "as separate columns"
+        )
     if kind in "mM":
-        raise ValueError(f"{name} must be numbers, got {array.dtype}: turn dates and times into numbers first")
-
-
-REFERENCE_ADVICE = "no point of y can be of use for those: drop these reference rows, or mend their labels"
-NEWCOMER_ADVICE = "what those are worth is not known: fit with points of these classes, or mend the labels"
+        raise ValueError(f"{name} must be numbers, got {array.dtype}; convert dates and times to numbers first")
 
 
 def check_labels(
     name: str, y: Array, rows: int, classes: NDArray[Any] | None = None, advice: str = REFERENCE_ADVICE
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return labels as numbers 0..C-1, and the classes that they stand for, in order.
+    """Return labels as class numbers 0..C-1, and the classes in order.
 
     Args:
-        name: of the argument, for errors.
+        name: name of the argument.
         y: numbers or text.
-        rows: points that they belong to.
-        classes: those known already; others are an error then.
-        advice: what to do about others.
+        rows: number of points.
+        classes: the classes of the training points; other labels are an error then. None accepts any.
+        advice: what to do about other labels.
     """
-    labels = _plain_labels(name, y, rows)
-    found, codes = np.unique(labels, return_inverse=True)
+    labels = _check_label_array(name, y, rows)
+    unique, codes = np.unique(labels, return_inverse=True)
     if classes is None:
-        if len(found) == 1:
-            raise ValueError(f"all labels in {name} are {found[0]}: with one class there is nothing to tell apart")
-        return codes.astype(np.int64), found
-    if _family(found) != _family(classes):
+        if len(unique) == 1:
+            raise ValueError(f"{name} must contain two classes or more, but all labels are {unique[0]}: one class")
+        return codes.astype(np.int64), unique
+    if _family(unique) != _family(classes):
         raise ValueError(
-            f"{name} holds {found.dtype.name} labels, but the training points' are {classes.dtype.name}: make them "
-            "the same kind"
+            f"{name} must be labels of the same type as those of the training points, {classes.dtype.name}, got "
+            f"{unique.dtype.name}"
         )
-    unknown = np.setdiff1d(found, classes)
+    unknown = np.setdiff1d(unique, classes)
     if len(unknown):
-        named = ", ".join(map(str, unknown[:MOST_NAMED])) + " ..." * (len(unknown) > MOST_NAMED)
-        raise ValueError(f"{name} has labels that no training point has: {named}; {advice}")
+        raise ValueError(f"{name} has labels that no training point has: {list_some(unknown)}; {advice}")
     return np.searchsorted(classes, labels).astype(np.int64), classes
 
 
-def _plain_labels(name: str, y: Array, rows: int) -> NDArray[Any]:
+def _check_label_array(name: str, y: Array, rows: int) -> NDArray[Any]:
     """Return labels as an array of whole numbers, text or bytes, one per point."""
+    expected = f"{name} must be one label per point, {rows} of them"
     if isinstance(y, (str, bytes, Mapping, AbstractSet)):
-        raise ValueError(  # noqa: TRY004 - as all that is wrong with labels
-            f"{name} must be one label per point, {rows} of them in order, got a {type(y).__name__}"
-        )
+        raise ValueError(f"{expected} in order, got a {type(y).__name__}")  # noqa: TRY004 - as for all wrong labels
     try:
-        labels = np.asarray(_plain(name, y), dtype=object if isinstance(y, (list, tuple)) else None)
+        labels = np.asarray(_to_numpy(name, y), dtype=object if isinstance(y, (list, tuple)) else None)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be one label per point, {rows} of them: {error}") from error
+        raise ValueError(f"{expected}: {error}") from error
     if labels.shape != (rows,):
-        raise ValueError(f"{name} must be one label per point, {rows} of them, got shape {labels.shape}")
+        raise ValueError(f"{expected}, got shape {labels.shape}")
     missing = np.asarray(pd.isna(labels))
     if missing.any():
-        raise ValueError(f"{name} has {int(missing.sum())} missing labels, the first in row {int(missing.argmax())}")
-    _check_kind(name, labels)
+        raise ValueError(
+            f"{name} must be without gaps, got {int(missing.sum())} missing labels (NaN or None), the first in row "
+            f"{int(missing.argmax())}"
+        )
+    _check_label_types(name, labels)
     if labels.dtype.kind == "O":
         families = {_family(np.asarray(label)) for label in labels}
         if len(families) > 1:
-            raise ValueError(f"{name} mixes {' and '.join(sorted(families, reverse=True))}: make all labels text")
+            mixture = " and ".join(sorted(families, reverse=True))
+            raise ValueError(f"{name} must be labels of one type, got {mixture}; convert all labels to text")
         labels = np.array(labels.tolist())
     if labels.dtype.kind == "f":
-        _check_whole_numbers(name, labels)
+        fractions = ~np.isfinite(labels) | (labels != np.round(labels))
+        if fractions.any():
+            row = int(fractions.argmax())
+            raise ValueError(
+                f"{name} must be classes, got the real number {labels[row]:g} in row {row} (Unknown label type); "
+                "divide real targets into classes first"
+            )
     return labels
 
 
-def _check_whole_numbers(name: str, labels: NDArray[np.floating[Any]]) -> None:
-    infinite = np.isinf(labels)
-    if infinite.any():
-        raise ValueError(f"{name} has infinite labels, the first in row {int(infinite.argmax())}")
-    broken = labels != np.round(labels)
-    if broken.any():
-        odd = labels[int(broken.argmax())]
-        raise ValueError(f"{name} must be classes, got the real number {odd:g}: group it into classes first")
-
-
-def _check_kind(name: str, labels: NDArray[Any]) -> None:
+def _check_label_types(name: str, labels: NDArray[Any]) -> None:
     """Raise an error unless all labels are numbers or text."""
     if labels.dtype.kind in "biufUTS":
         return
     for row, label in enumerate(labels.tolist()):
         if not isinstance(label, (str, bytes, Integral, float, np.floating, np.bool_)):
-            raise ValueError(  # noqa: TRY004 - as all that is wrong with labels
-                f"{name} must be numbers or text, but the label in row {row} is of type {type(label).__name__}: "
-                f"{label!r:.60}; turn labels into text first"
+            raise ValueError(  # noqa: TRY004 - as for all wrong labels
+                f"{name} must be numbers or text, got {shorten(label)} of type {type(label).__name__} in row {row}; "
+                "convert labels to text first"
             )
 
 
@@ -174,9 +181,9 @@ def _family(labels: NDArray[Any]) -> str:
     return {"U": "text", "T": "text", "S": "bytes"}.get(labels.dtype.kind, "numbers")
 
 
-def _plain(name: str, array: Array) -> Any:  # noqa: ANN401 - anything that numpy takes
+def _to_numpy(name: str, array: Array) -> Any:  # noqa: ANN401 - anything that numpy takes
     if not isinstance(array, Tensor):
         return array
     if array.device.type == "meta":
-        raise ValueError(f"{name} is a tensor on the device meta, which holds no numbers")
+        raise ValueError(f"{name} is a tensor on the device meta, which contains no numbers")
     return array.detach().cpu().resolve_conj().numpy()

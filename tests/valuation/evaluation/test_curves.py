@@ -93,7 +93,7 @@ def test_without_points_of_low_value_a_model_learns_better_from_noisy_labels() -
     x = generator.normal(size=(400, 5))
     y = (x[:, 0] + x[:, 1] > 0).astype(int)
     noisy, _ = flip_labels(y[:200], share=0.3, how="next")
-    values = value_neighbors(x[:200], noisy, x[200:300], y[200:300], weights=Shapley(), n_jobs=1, **QUIET).values
+    values = value_neighbors(x[:200], noisy, (x[200:300], y[200:300]), weights=Shapley(), n_jobs=1, **QUIET).values
 
     def fit_and_score(rows: NDArray[np.int64]) -> float:
         return float(LogisticRegression().fit(x[rows], noisy[rows]).score(x[300:], y[300:]))
@@ -113,25 +113,23 @@ def test_a_model_that_fails_says_where() -> None:
     def fit_and_score(rows: NDArray[np.int64]) -> float:
         return float(LogisticRegression().fit(x[rows], y[rows]).score(x, y))
 
-    message = r"failed after removing 50\.0% of the points, with 2 to train on: .*one class.*lower most\)"
+    message = r"failed after removing 50\.0% of the points, with 2 points .*.*one class.*smaller most"
     with pytest.raises(RuntimeError, match=message) as removal:
         removal_curve(VALUES, fit_and_score, steps=2)
     assert isinstance(removal.value.__cause__, ValueError)
-    message = r"failed after adding 50\.0% of the points, with 2 to train on: .*one class.*take fewer steps\)"
+    message = r"failed after adding 50\.0% of the points, with 2 points .*.*one class.*use fewer steps"
     with pytest.raises(RuntimeError, match=message):
         addition_curve(VALUES, fit_and_score, steps=2)
 
 
 def test_a_score_that_is_none_says_where() -> None:
-    with pytest.raises(
-        ValueError, match=r"the score after removing 0\.0% .* with 4 to train on must be finite, got nan"
-    ):
+    with pytest.raises(ValueError, match=r"score of fit_and_score after removing 0\.0% .* must be finite, got nan"):
         removal_curve(VALUES, lambda _: float("nan"))
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_errors_about_kinds() -> None:
-    with pytest.raises(TypeError, match=r"the score after adding 25\.0% .* must be a number, got 'good'"):
+    with pytest.raises(TypeError, match=r"score of fit_and_score after adding 25\.0% .* must be a number, got 'good'"):
         addition_curve(VALUES, lambda _: "good")  # type: ignore[arg-type,return-value]
     with pytest.raises(ValueError, match="order must be one of 'lowest', 'highest', 'random'; got 'best'"):
         removal_curve(VALUES, Watched(), order="best")  # type: ignore[arg-type]
@@ -144,7 +142,7 @@ def test_errors_about_kinds() -> None:
     [
         ({"most": 0}, "most must be above 0 and at most 1, got 0"),
         ({"most": 1.5}, r"most must be above 0 and at most 1, got 1\.5"),
-        ({"most": 0.1}, r"most = 0\.1 of 4 points is not even one: raise it"),
+        ({"most": 0.1}, r"most .*0\.1 of 4"),
         ({"steps": 0}, "steps must be at least 1, got 0"),
         ({"order": "random", "seed": -1}, "seed must be at least 0, got -1"),
     ],
@@ -156,9 +154,9 @@ def test_errors_say_what_is_wrong(options: dict[str, Any], message: str) -> None
 
 
 def test_some_points_must_be_left() -> None:
-    with pytest.raises(ValueError, match=r"most = 1 would remove all 4 points and leave none to train on"):
+    with pytest.raises(ValueError, match=r"most .*1 .*all 4"):
         removal_curve(VALUES, Watched(), most=1)
-    with pytest.raises(ValueError, match="values has 1 missing or infinite numbers"):
+    with pytest.raises(ValueError, match=r"^values must be finite.*1 "):
         removal_curve([0.0, float("nan")], Watched())
 
 

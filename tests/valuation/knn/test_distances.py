@@ -19,11 +19,9 @@ from fwshapley.valuation.knn.distances import (
     SAMPLE,
     Metric,
     Workspace,
-    column_ranges,
     distances_by_product,
     distances_directly,
     farthest,
-    in_units,
     nearest,
     orders,
     place,
@@ -36,12 +34,12 @@ Keys = Callable[[Floats, Floats | None, Metric], Tensor]
 
 def direct(x: Floats, references: Floats | None, metric: Metric) -> Tensor:
     places = place(x, references, metric)
-    return distances_directly(torch.tensor(places.references), torch.tensor(places.factor)).view(torch.int64)
+    return distances_directly(torch.tensor(places.reference), torch.tensor(places.factor)).view(torch.int64)
 
 
 def by_product(x: Floats, references: Floats | None, metric: Metric) -> Tensor:
     places = place(x, references, metric)
-    return whole_keys(distances_by_product(torch.tensor(places.references), torch.tensor(places.factor), places.scale))
+    return whole_keys(distances_by_product(torch.tensor(places.reference), torch.tensor(places.factor), places.scale))
 
 
 both_ways = pytest.mark.parametrize("keys_of", [direct, by_product])
@@ -131,7 +129,7 @@ def test_points_on_the_same_step_of_a_large_column_are_told_apart_by_a_small_one
 @pytest.mark.parametrize("factor", [2.0**600, 2.0**-600])
 def test_distances_that_no_float_can_hold_are_an_error(factor: float) -> None:
     x, references = normal(20, 3), normal(5, 3, seed=1)
-    with pytest.raises(ValueError, match=r"squared distances (over|under)flow: scale the columns first"):
+    with pytest.raises(ValueError, match=r"squared distances .* (over|under)flow"):
         place(x * factor, references * factor, "euclidean")
     assert torch.equal(direct(x * factor, references * factor, "cosine"), direct(x, references, "cosine"))
 
@@ -147,9 +145,9 @@ def test_cosine_is_that_of_scipy(keys_of: Keys) -> None:
 def test_the_zero_vector_has_no_direction() -> None:
     x, zero = normal(4, 2), normal(4, 2)
     zero[2] = 0
-    with pytest.raises(ValueError, match="row 2 of x is zero, so it has no direction: use metric='euclidean'"):
+    with pytest.raises(ValueError, match=r"^x .* row 2"):
         place(zero, x, "cosine")
-    with pytest.raises(ValueError, match="row 2 of the reference is zero"):
+    with pytest.raises(ValueError, match=r"^reference\[0\] .* row 2"):
         place(x, zero, "cosine")
 
 
@@ -219,14 +217,3 @@ def test_rows_of_any_length_are_sorted(n: int, lent: bool) -> None:  # noqa: FBT
     expected = np.where(np.arange(n) == 7, np.inf, numbers).argsort(kind="stable")
     assert torch.equal(nearest(keys, n, space), torch.from_numpy(expected))
     assert int(orders(keys[None], n - 1, space).max()) < n
-
-
-def test_columns_in_units_of_their_range_are_those_of_scaled_points() -> None:
-    x, references = np.c_[normal(20, 2), np.full(20, 7.1)], np.c_[normal(5, 2, seed=1), np.full(5, 9.0)]
-    places = place(x, references, "euclidean")
-    ranges = column_ranges(places)
-    assert ranges.tolist() == [*np.ptp(x[:, :2], axis=0).tolist(), np.inf]
-    scaled = in_units(places, ranges)
-    expected = cdist(references[:, :2] / ranges[:2], x[:, :2] / ranges[:2])
-    found = distances_directly(torch.tensor(scaled.references), torch.tensor(scaled.factor)).numpy()
-    np.testing.assert_allclose(found, expected)

@@ -12,6 +12,7 @@ import torch
 import fwshapley as fw
 from fwshapley.games.knn import Utility
 from fwshapley.valuation.knn import index as index_module
+from fwshapley.valuation.knn import problem
 
 WEIGHTS = [fw.Shapley(), fw.Beta(16, 1), fw.Banzhaf(0.3), fw.LeaveOneOut()]
 
@@ -55,7 +56,7 @@ def test_products_and_differences_agree(monkeypatch: pytest.MonkeyPatch) -> None
     x_new, y_new = make_points(20, 1)
     pair = make_points(30, 2)
     exact = fw.KNNValuator(weights=WEIGHTS, progress=False).fit(x, y, reference=pair).value(x_new, y_new)
-    monkeypatch.setattr(index_module, "MOST_DIRECT", 0)
+    monkeypatch.setattr(problem, "MAX_DIRECT", 0)
     found = fw.KNNValuator(weights=WEIGHTS, progress=False).fit(x, y, reference=pair).value(x_new, y_new)
     torch.testing.assert_close(found.values, exact.values)
 
@@ -81,15 +82,15 @@ def test_cosine_distances_hold_for_newcomers() -> None:
 def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = make_points(12, 0)
     valuator = fw.KNNValuator(3, progress=False)
-    with pytest.raises(RuntimeError, match=r"call fit\(x, y\) first"):
+    with pytest.raises(RuntimeError, match=r"fit\(x, y\)"):
         valuator.value(x, y)
     valuator.fit(x, y)
-    with pytest.raises(ValueError, match="2 columns, but the training points have 3"):
+    with pytest.raises(ValueError, match=r"^x must have 3 columns.*got 2"):
         valuator.value(x[:, :2], y)
-    with pytest.raises(ValueError, match="labels that no training point has: 9"):
+    with pytest.raises(ValueError, match=r"^y .*: 9"):
         valuator.value(x[:1], [9])
-    monkeypatch.setattr(index_module, "MOST_BYTES", 100)
-    with pytest.raises(ValueError, match=r"takes 0 GiB .* AmortizedValuator"):
+    monkeypatch.setattr(index_module, "MAX_BYTES", 100)
+    with pytest.raises(ValueError, match=r"0 GiB .*AmortizedValuator"):
         valuator.value(x, y)
 
 
@@ -102,5 +103,5 @@ def test_columns_go_by_their_names() -> None:
         valuator = kind(k=3, progress=False).fit(frame, y, reference=pair)
         assert torch.equal(kind(k=3, progress=False).fit(frame, y, reference=turned).values_, valuator.values_)
         assert torch.equal(valuator.value(frame[["c", "b", "a"]], y).values, valuator.value(frame, y).values)
-        with pytest.raises(ValueError, match="x lacks columns that the training points have: b"):
+        with pytest.raises(ValueError, match=r"^x .* b$"):
             valuator.value(frame[["a", "c"]], y)

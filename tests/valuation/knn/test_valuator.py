@@ -24,15 +24,18 @@ import fwshapley as fw
 from conftest import SEMIVALUES, every_utility
 from fwshapley.games import NeighborGame
 from fwshapley.games.knn import Ties, Utility
-from fwshapley.valuation.knn import distances
-from fwshapley.valuation.knn import engine as shards
-from fwshapley.valuation.knn import problem as setting
+from fwshapley.valuation.knn import distances, engine, problem
 
-value = partial(fw.value_neighbors, progress=False, n_jobs=1)
+
+def value(x: Any, y: Any, *reference: Any, n_jobs: int | None = 1, **options: Any) -> fw.Valuation:  # noqa: ANN401 - as the function has them
+    """Value points by reference points and their labels, or by each other."""
+    return fw.value_neighbors(x, y, reference or None, n_jobs=n_jobs, progress=False, **options)
+
+
 SEVERAL = [fw.Shapley(), fw.Beta(4, 1), fw.Banzhaf(0.2), fw.LeaveOneOut()]
 
 
-class Problem:
+class Points:
     """Points of noise, with labels in three classes."""
 
     def __init__(self, n: int, references: int, seed: int = 0, columns: int = 3) -> None:
@@ -47,13 +50,13 @@ class Problem:
         return self.x, self.y, self.x_reference, self.y_reference
 
 
-SMALL, MEDIUM, LARGE = Problem(9, 6), Problem(30, 12), Problem(60, 200)  # the last has several shards
+SMALL, MEDIUM, LARGE = Points(9, 6), Points(30, 12), Points(60, 200)  # the last has several parts
 
 
-def by_enumeration(problem: Problem, weights: list[fw.Semivalue], *, held_out: bool, **options: Any) -> Tensor:  # noqa: ANN401 - those of the game
+def by_enumeration(points: Points, weights: list[fw.Semivalue], *, held_out: bool, **options: Any) -> Tensor:  # noqa: ANN401 - those of the game
     """Values of all points in the game of each reference, by (reference, weighting, point)."""
-    x, y = problem.x, problem.y
-    references = (x, y) if held_out else (problem.x_reference, problem.y_reference)
+    x, y = points.x, points.y
+    references = (x, y) if held_out else (points.x_reference, points.y_reference)
     found = torch.zeros(len(references[0]), len(weights), len(x), dtype=torch.float64)
     for row, (point, label) in enumerate(zip(*references, strict=True)):
         order = ((x - point) ** 2).sum(1).argsort(kind="stable")
@@ -96,16 +99,16 @@ def test_distances_by_products_give_the_same_values(
     for given in (MEDIUM.all, MEDIUM.all[:2]):
         directly = value(*given, weights=SEVERAL, k=3, utility=utility, ties=ties)
         with monkeypatch.context() as context:
-            context.setattr(setting, "MOST_DIRECT", 0)
-            context.setattr(shards, "distances_directly", None)
+            context.setattr(problem, "MAX_DIRECT", 0)
+            context.setattr(engine, "distances_directly", None)
             by_products = value(*given, weights=SEVERAL, k=3, utility=utility, ties=ties)
         assert_close(by_products.values, directly.values, rtol=0, atol=1e-14)
 
 
 def test_blocks_of_any_size_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [value(*given, weights=SEVERAL, k=3, utility="vote") for given in (MEDIUM.all, MEDIUM.all[:2])]
-    monkeypatch.setitem(shards.BLOCK_BYTES, "cpu", 5 * 8 * 30)
-    monkeypatch.setattr(shards, "SMALLEST_SHARD", 7)
+    monkeypatch.setitem(engine.BLOCK_BYTES, "cpu", 5 * 8 * 30)
+    monkeypatch.setattr(engine, "MIN_PART", 7)
     blocks = [value(*given, weights=SEVERAL, k=3, utility="vote") for given in (MEDIUM.all, MEDIUM.all[:2])]
     for one, other in zip(whole, blocks, strict=True):
         assert_close(one.values, other.values, rtol=0, atol=1e-14)
@@ -130,7 +133,7 @@ def test_a_list_of_one_keeps_its_axis_and_no_weights_is_shapley() -> None:
 # Parts and wholes
 
 
-def test_shards_of_the_reference_merge_into_one_run() -> None:
+def test_parts_of_the_reference_merge_into_one_run() -> None:
     x, y, x_reference, y_reference = LARGE.all
     whole = value(*LARGE.all, weights=SEVERAL, utility="normalized")
     ends = [0, 1, 30, 200]  # the first of one reference, which has no standard error
@@ -157,8 +160,8 @@ def test_standard_errors_are_those_of_references_one_by_one() -> None:
 @every_utility
 @pytest.mark.parametrize("held_out", [False, True])
 def test_a_tolerance_is_kept(utility: Utility, ties: Ties, *, held_out: bool) -> None:
-    problem = Problem(40, 12)
-    given = problem.all[:2] if held_out else problem.all
+    points = Points(40, 12)
+    given = points.all[:2] if held_out else points.all
     find = partial(value, *given, weights=[fw.Banzhaf(0.2), fw.LeaveOneOut(), fw.Beta(1, 4)], k=2)
     exact = find(utility=utility, ties=ties)
     assert exact.error_bound == 0
@@ -200,7 +203,7 @@ def test_wrong_labels_of_two_clusters_have_the_lowest_values(utility: Utility, t
     wrong = generator.choice(60, 6, replace=False)
     mislabeled = y.copy()
     mislabeled[wrong] = np.where(y[wrong] == "left", "right", "left")
-    given = (x, y) if references else (None, None)
+    given = (x, y) if references else ()
     found = value(x, mislabeled, *given, utility=utility, ties=ties, k=3, weights=fw.Beta(4, 1))
     assert set(found.suspects(6).tolist()) == set(wrong.tolist())
 
@@ -214,8 +217,8 @@ def on_one_core() -> list[fw.Valuation]:
 
 
 def in_every_way(n_jobs: int | None = None) -> list[fw.Valuation]:
-    """Several shards, with references and without, with every utility."""
-    long = Problem(70, 130)
+    """Several parts, with references and without, with every utility."""
+    long = Points(70, 130)
     calls: list[tuple[tuple[NDArray[Any], ...], Utility]] = [
         (long.all, "soft"),
         (long.all, "vote"),
@@ -271,7 +274,7 @@ def test_torch_keeps_its_threads(backend: str, n_jobs: int, monkeypatch: pytest.
     def fail(*_: object) -> Tensor:
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(shards, "orders", fail)
+    monkeypatch.setattr(engine, "orders", fail)
     with joblib.parallel_config(backend, n_jobs=n_jobs), pytest.raises(RuntimeError, match="out of order"):
         find()
     assert torch.get_num_threads() == 3
@@ -349,10 +352,10 @@ def test_reference_points_may_lack_a_class() -> None:
 
 
 def test_images_are_flattened() -> None:
-    problem = Problem(40, 20, columns=24)
-    x, y, x_reference, y_reference = problem.all
+    points = Points(40, 20, columns=24)
+    x, y, x_reference, y_reference = points.all
     found = value(torch.tensor(x).reshape(40, 2, 3, 4), y, x_reference.reshape(20, 24), y_reference)
-    assert torch.equal(found.values, value(*problem.all).values)
+    assert torch.equal(found.values, value(*points.all).values)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -405,110 +408,64 @@ def spoilt(table: NDArray[Any], row: int, column: int, by: float) -> NDArray[Any
 
 X, Y, X_REFERENCE, Y_REFERENCE = SMALL.all
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "NaN": (
-        {"x": spoilt(X, 4, 1, np.nan)},
-        ValueError,
-        "x has 1 missing or infinite numbers, the first in row 4, column 1",
-    ),
-    "infinity": (
-        {"x_reference": spoilt(X_REFERENCE, 2, 0, -np.inf)},
-        ValueError,
-        "x_reference has 1 missing or infinite numbers, the first in row 2, column 0",
-    ),
-    "text": ({"x": [["a", "b", "c"]] * 9}, ValueError, "x must be numbers, a row per point"),
-    "ragged rows": ({"x": [[1, 2, 3], [1, 2]]}, ValueError, "x must be numbers, a row per point"),
-    "one row of x": ({"x": X[0]}, ValueError, "x must have a row per point and at least one column, got shape (3,)"),
-    "no rows": (
-        {"x": X[:0], "y": Y[:0]},
-        ValueError,
-        "x must have a row per point and at least one column, got shape (0, 3)",
-    ),
-    "no columns": (
-        {"x": X[:, :0]},
-        ValueError,
-        "x must have a row per point and at least one column, got shape (9, 0)",
-    ),
-    "no reference": ({"x_reference": X[:0], "y_reference": Y[:0]}, ValueError, "x_reference must have a row per point"),
-    "other columns": (
-        {"x_reference": X[:, :2]},
-        ValueError,
-        "x_reference has 2 columns, but the training points have 3",
-    ),
-    "fewer labels": ({"y": Y[:4]}, ValueError, "y must be one label per point, 9 of them, got shape (4,)"),
-    "a table of labels": ({"y": Y[:, None]}, ValueError, "y must be one label per point, 9 of them, got shape (9, 1)"),
-    "fewer reference labels": (
-        {"y_reference": Y[:2]},
-        ValueError,
-        "y_reference must be one label per point, 6 of them",
-    ),
-    "one class": (
-        {"y": np.ones(9)},
-        ValueError,
-        "all labels in y are 1.0: with one class there is nothing to tell apart",
-    ),
-    "real labels": ({"y": np.linspace(0, 2, 9)}, ValueError, "y must be classes, got the real number 0.25"),
-    "missing label": ({"y": [0, 1, None, *Y[3:]]}, ValueError, "y has 1 missing labels, the first in row 2"),
-    "NaN label": ({"y": [0.0, np.nan, *Y[2:]]}, ValueError, "y has 1 missing labels, the first in row 1"),
-    "NaN among text": ({"y": [*"abcabcab", np.nan]}, ValueError, "y has 1 missing labels, the first in row 8"),
-    "text and numbers": ({"y": [*"abcabcab", 3]}, ValueError, "y mixes text and numbers: make all labels text"),
+    "NaN": ({"x": spoilt(X, 4, 1, np.nan)}, ValueError, "x .*1 .*row 4, column 1"),
+    "infinity": ({"x_reference": spoilt(X_REFERENCE, 2, 0, -np.inf)}, ValueError, r"reference\[0\] .*row 2, column 0"),
+    "text": ({"x": [["a", "b", "c"]] * 9}, ValueError, "^x must"),
+    "ragged rows": ({"x": [[1, 2, 3], [1, 2]]}, ValueError, "^x must"),
+    "one row of x": ({"x": X[0]}, ValueError, r"^x must .*\(3,\)"),
+    "no rows": ({"x": X[:0], "y": Y[:0]}, ValueError, r"^x must .*\(0, 3\)"),
+    "no columns": ({"x": X[:, :0]}, ValueError, r"^x must .*\(9, 0\)"),
+    "no reference": ({"x_reference": X[:0], "y_reference": Y[:0]}, ValueError, r"^reference\[0\] must"),
+    "other columns": ({"x_reference": X[:, :2]}, ValueError, r"^reference\[0\] .*3 .*2"),
+    "fewer labels": ({"y": Y[:4]}, ValueError, r"^y must .*9 .*\(4,\)"),
+    "a table of labels": ({"y": Y[:, None]}, ValueError, r"^y must .*9 .*\(9, 1\)"),
+    "fewer reference labels": ({"y_reference": Y[:2]}, ValueError, r"^reference\[1\] must .*6"),
+    "one class": ({"y": np.ones(9)}, ValueError, r"^y must .*1\.0"),
+    "real labels": ({"y": np.linspace(0, 2, 9)}, ValueError, "^y must .*0.25"),
+    "missing label": ({"y": [0, 1, None, *Y[3:]]}, ValueError, "^y .*1 .*row 2"),
+    "NaN label": ({"y": [0.0, np.nan, *Y[2:]]}, ValueError, "^y .*1 .*row 1"),
+    "NaN among text": ({"y": [*"abcabcab", np.nan]}, ValueError, "^y .*1 .*row 8"),
+    "text and numbers": ({"y": [*"abcabcab", 3]}, ValueError, "^y .*text and numbers"),
     "objects of text and numbers": (
         {"y": np.array([*"abcabcab", 3], dtype=object)},
         ValueError,
-        "y mixes text and numbers: make all labels text",
+        "^y .*text and numbers",
     ),
-    "text for numbers": (
-        {"y_reference": list("012012")},
-        ValueError,
-        "labels, but the training points' are int64",
-    ),
-    "unseen labels": (
-        {"y_reference": [0, 1, 2, 5, 7, 5]},
-        ValueError,
-        "y_reference has labels that no training point has: 5, 7; no point of y can be of use for those",
-    ),
-    "many unseen labels": ({"y_reference": range(3, 9)}, ValueError, "no training point has: 3, 4, 5, 6, 7 ...;"),
-    "x_reference alone": ({"y_reference": None}, ValueError, "x_reference and y_reference go together"),
-    "y_reference alone": ({"x_reference": None}, ValueError, "x_reference and y_reference go together"),
-    "k too large": ({"k": 10}, ValueError, "k = 10 neighbors are more than the 9 points there are to choose from"),
-    "k too large for the others": (
-        {"k": 9, "x_reference": None, "y_reference": None},
-        ValueError,
-        "k = 9 neighbors are more than the 8 points there are to choose from",
-    ),
-    "no neighbors": ({"k": 0}, ValueError, "k must be at least 1, got 0"),
-    "half a neighbor": ({"k": 2.5}, TypeError, "k must be a whole number, got 2.5"),
-    "negative tolerance": ({"tolerance": -0.1}, ValueError, "tolerance must not be negative, got -0.1"),
-    "no tolerance": ({"tolerance": np.nan}, ValueError, "tolerance must be finite, got nan"),
-    "empty weights": ({"weights": []}, ValueError, "weights is an empty list; give at least one semivalue"),
-    "names of weights": ({"weights": "Shapley"}, TypeError, "weights must be a semivalue such as Shapley()"),
-    "weights not called": ({"weights": [fw.Shapley]}, TypeError, "Shapley is a function: write Shapley()"),
-    "weights for other sizes": (
-        {"weights": fw.Cardinality([1, 1])},
-        ValueError,
-        "these weights are for games of 2 players",
-    ),
+    "text for numbers": ({"y_reference": list("012012")}, ValueError, r"^reference\[1\] .*int64"),
+    "unseen labels": ({"y_reference": [0, 1, 2, 5, 7, 5]}, ValueError, r"^reference\[1\] .*5, 7;"),
+    "many unseen labels": ({"y_reference": range(3, 9)}, ValueError, r"^reference\[1\] .*3, 4, 5, 6, 7 \.\.\.;"),
+    "k too large": ({"k": 10}, ValueError, "^k must be at most 9, .*10"),
+    "k too large for the others": ({"k": 9, "x_reference": None}, ValueError, "^k must be at most 8, .*9"),
+    "no neighbors": ({"k": 0}, ValueError, "^k must be at least 1, got 0"),
+    "half a neighbor": ({"k": 2.5}, TypeError, "^k must be a whole number, got 2.5"),
+    "negative tolerance": ({"tolerance": -0.1}, ValueError, "^tolerance must be at least 0, got -0.1"),
+    "no tolerance": ({"tolerance": np.nan}, ValueError, "^tolerance must be finite, got nan"),
+    "empty weights": ({"weights": []}, ValueError, "^weights is an empty list"),
+    "names of weights": ({"weights": "Shapley"}, TypeError, "^weights must be a semivalue"),
+    "weights not called": ({"weights": [fw.Shapley]}, TypeError, r"^weights must .*Shapley\(\)"),
+    "weights for other sizes": ({"weights": fw.Cardinality([1, 1])}, ValueError, "2 players"),
     "wrong utility": (
         {"utility": "hard"},
         ValueError,
-        "utility must be one of 'soft', 'normalized', 'vote'; got 'hard'",
+        "^utility must be .*'soft', 'normalized', 'vote'; got 'hard'",
     ),
-    "wrong ties": ({"ties": "highest"}, ValueError, "ties must be one of 'lowest', 'shared'; got 'highest'"),
-    "wrong metric": (
-        {"metric": "manhattan"},
-        ValueError,
-        "metric must be one of 'euclidean', 'cosine'; got 'manhattan'",
-    ),
-    "no direction": ({"x": X * [[0]] + 0.0, "metric": "cosine"}, ValueError, "row 0 of x is zero"),
+    "wrong ties": ({"ties": "highest"}, ValueError, "^ties must be one of 'lowest', 'shared'; got 'highest'"),
+    "wrong metric": ({"metric": "manhattan"}, ValueError, "^metric must be one of 'euclidean', 'cosine'; got"),
+    "no direction": ({"x": X * [[0]] + 0.0, "metric": "cosine"}, ValueError, "^x must .*row 0"),
+    "no number of jobs": ({"n_jobs": 0}, ValueError, "n_jobs"),
+    "jobs in words": ({"n_jobs": "2"}, TypeError, "n_jobs"),
 }
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said(name: str) -> None:
+def test_wrong_arguments_are_refused(name: str) -> None:
     changed, error, message = WRONG[name]
-    given = {"x": X, "y": Y, "x_reference": X_REFERENCE, "y_reference": Y_REFERENCE}
-    with pytest.raises(error, match=re.escape(message)):
-        value(**(given | changed))
+    given = {"x": X, "y": Y, "x_reference": X_REFERENCE, "y_reference": Y_REFERENCE} | changed
+    x_reference, y_reference = given.pop("x_reference"), given.pop("y_reference")
+    reference = None if x_reference is None else (x_reference, y_reference)
+    with pytest.raises(error, match=message):
+        fw.value_neighbors(**given, reference=reference, progress=False)
 
 
 # The valuator
@@ -532,7 +489,7 @@ def test_a_valuator_may_be_fitted_again() -> None:
 
 
 def test_a_valuator_has_no_values_before_it_is_fitted() -> None:
-    with pytest.raises(RuntimeError, match=r"nothing has been valued yet: call fit\(x, y\) first"):
+    with pytest.raises(RuntimeError, match=r"fit\(x, y\)"):
         _ = fw.KNNValuator().values_
 
 
@@ -548,7 +505,7 @@ def test_clusters_may_be_far_apart(gap: float, monkeypatch: pytest.MonkeyPatch) 
     x[::2, 0] += gap
     y = np.arange(300) % 3
     expected = value(x, y, x[:9] + 0.1, y[:9])
-    monkeypatch.setattr(setting, "MOST_DIRECT", 0)
+    monkeypatch.setattr(problem, "MAX_DIRECT", 0)
     assert_close(value(x, y, x[:9] + 0.1, y[:9]).values, expected.values, rtol=0, atol=1e-12)
 
 
@@ -565,5 +522,18 @@ def test_a_valuator_can_be_cloned_and_changed() -> None:
     assert same.get_params() == valuator.get_params()
     assert not hasattr(same, "result_")
     assert same.set_params(k=2).k == 2
-    with pytest.raises(ValueError, match="there is no color to set; there are k, weights"):
+    with pytest.raises(ValueError, match="color"):
         same.set_params(color="red")
+
+
+def test_long_work_is_announced_with_its_time_and_memory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fw.value_neighbors(SMALL.x, SMALL.y)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(engine.PAIR_SECONDS, "cpu", 1.0)
+    fw.value_neighbors(SMALL.x, SMALL.y, n_jobs=1)
+    line = r"valuing: 9 points by 9 reference points, about 1\.[34] min, about [\d.]+ GB of memory\n"
+    assert re.fullmatch(line, capsys.readouterr().err)
+    fw.value_neighbors(SMALL.x, SMALL.y, progress=False)
+    assert capsys.readouterr().err == ""

@@ -1,6 +1,5 @@
-"""What a learned explanation is compared with: other methods for the same model, players and game, behind one verb."""
+"""Other explanation methods for the same model, players and game, with one interface, to compare with."""
 
-from fwshapley.explanation.baselines.registry import BASELINES, Baseline, Method, baseline
-from fwshapley.explanation.baselines.request import Unweighted
+from fwshapley.explanation.baselines.registry import BASELINES, Baseline, BaselineMethod, baseline
 
-__all__ = ["BASELINES", "Baseline", "Method", "Unweighted", "baseline"]
+__all__ = ["BASELINES", "Baseline", "BaselineMethod", "baseline"]

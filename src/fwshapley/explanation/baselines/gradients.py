@@ -1,7 +1,7 @@
-"""Baselines that differentiate the model, through captum: what a small change of an input would do.
+"""Baselines that differentiate the model, through captum: the effect of a small change of an input.
 
-They explain the model itself, on whole inputs and on the scale of the game. A player is credited with the sum over
-its positions and channels; GradCAM, whose map is coarse, with its mean.
+They explain the model itself, on whole inputs and on the scale of the game. The value of a player is the sum over its
+positions and channels; for GradCAM, whose map is coarse, the mean.
 """
 
 from __future__ import annotations
@@ -14,97 +14,100 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import Array, check_whole
-from fwshapley._internal.tensors import check_tensor
-from fwshapley.explanation.baselines.peers import captum_method
-from fwshapley.explanation.baselines.request import Request
+from fwshapley._internal.tensor_checks import check_tensor
+from fwshapley.explanation.baselines.task import BaselineTask
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate
 from fwshapley.networks.encoder import FeatureTaps
 from fwshapley.players import Players
 
 DIFFERENTIATED_ELEMENTS = 2**20
-"""Numbers in the inputs that are differentiated at once; the activations kept for it are many times as many."""
+"""Most numbers in the inputs that are differentiated at once; activations take many times as much memory."""
 
 
-def saliency(request: Request) -> Float[Tensor, "1 batch players outputs"]:
-    """Size of the gradient: absolute values, as published, so that no player speaks against an output."""
-    _require_gradients(request)
-    method = captum_method("Saliency")(request.worth)
+def saliency(task: BaselineTask) -> Float[Tensor, "1 batch players outputs"]:
+    """Absolute values of the gradient, as published; no value is negative."""
+    from captum.attr import Saliency  # noqa: PLC0415 - optional
+
+    _require_gradients(task)
+    method = Saliency(task.predict)
 
     def attribute(x: Tensor, outputs: Tensor) -> Tensor:
-        return _sum_over_players(method.attribute(_leaf(x), target=outputs), request.players)
+        return _sum_over_players(method.attribute(_leaf(x), target=outputs), task.players)
 
-    return request.by_batch(attribute)
+    return task.by_batch(attribute)
 
 
 def integrated_gradients(
-    request: Request, *, steps: int = 50, start: float | Array | None = None
+    task: BaselineTask, *, steps: int = 50, start: float | Array | None = None
 ) -> Float[Tensor, "1 batch players outputs"]:
-    """Gradient along the straight path from a start to the input, times its length.
+    """Mean gradient along the straight path from a start to the input, times their difference.
 
     Args:
-        request: what is asked.
+        task: what to explain.
         steps: points on the path (Gauss-Legendre).
-        start: a number or an input; by default what the surrogate hides features as: its fill (the mean over several),
-            or the mean of a table's columns.
+        start: a number or an input. By default, the surrogate's fill (with several fills, the mean of the paths), or
+            the mean of a table's columns.
     """
-    _require_gradients(request)
+    from captum.attr import IntegratedGradients  # noqa: PLC0415 - optional
+
+    _require_gradients(task)
     steps = check_whole("steps", steps)
-    method = captum_method("IntegratedGradients")(request.worth)
-    starts = _hidden_as(request) if start is None else _check_start(start, request)
+    method = IntegratedGradients(task.predict)
+    starts = _default_starts(task) if start is None else _check_start(start, task)
 
     def attribute(x: Tensor, outputs: Tensor) -> Tensor:
         rows = max(len(x), DIFFERENTIATED_ELEMENTS // x[0].numel())
         paths = [
-            method.attribute(x, baselines=each.expand_as(x), target=outputs, n_steps=steps, internal_batch_size=rows)
-            for each in starts.to(x)
+            method.attribute(x, baselines=point.expand_as(x), target=outputs, n_steps=steps, internal_batch_size=rows)
+            for point in starts.to(x)
         ]
-        return _sum_over_players(torch.stack(paths).mean(0), request.players)
+        return _sum_over_players(torch.stack(paths).mean(0), task.players)
 
-    return request.by_batch(attribute)
+    return task.by_batch(attribute)
 
 
 def gradcam(
-    request: Request, *, layer: str | None = None, relu: bool = True
+    task: BaselineTask, *, layer: str | None = None, relu: bool = True
 ) -> Float[Tensor, "1 batch players outputs"]:
     """Channels of the last feature map, weighted by their mean gradient.
 
     Args:
-        request: what is asked.
-        layer: name of the module that computes the map; by default the last of the lowest resolution above one pixel.
-        relu: whether to keep what speaks for an output alone, as published.
+        task: what to explain.
+        layer: name of the module that computes the map; by default the last one of the lowest resolution above 1 x 1.
+        relu: keep positive values alone, as published.
     """
-    _require_gradients(request)
-    request = _with_own_model(request)
-    module = _last_map(request) if layer is None else _find_layer(request.model, layer)
-    method = captum_method("LayerGradCam")(request.worth, module)
+    from captum.attr import LayerGradCam  # noqa: PLC0415 - optional
+
+    _require_gradients(task)
+    # captum registers hooks on modules, and calls in other threads would run them, so it gets a copy of the model.
+    task = replace(task, fitted=replace(task.fitted, model=copy.deepcopy(task.model)))
+    module = _last_map(task) if layer is None else _find_layer(task.model, layer)
+    method = LayerGradCam(task.predict, module)
 
     def attribute(x: Tensor, outputs: Tensor) -> Tensor:
-        found = method.attribute(_leaf(x), target=outputs, relu_attributions=relu)
-        if not isinstance(found, Tensor) or found.ndim != x.ndim:
-            raise ValueError(f"layer {layer!r} computes no feature map (batch, channels, height, width); name another")
-        return request.players.pool(found)[:, 0]
+        maps = method.attribute(_leaf(x), target=outputs, relu_attributions=relu)
+        if not isinstance(maps, Tensor) or maps.ndim != x.ndim:
+            raise ValueError(
+                f"layer must compute a feature map (batch, channels, height, width), and {layer!r} does not"
+            )
+        return task.players.pool(maps)[:, 0]
 
-    return request.by_batch(attribute)
+    return task.by_batch(attribute)
 
 
-def _require_gradients(request: Request) -> None:
-    """Raise unless the model can be differentiated, asked about the first input."""
+def _require_gradients(task: BaselineTask) -> None:
+    """Raise unless the model is differentiable, tested on the first input."""
     with torch.enable_grad():
-        out = request.worth(_leaf(request.x[:1].to(request.explainer.device)))
+        out = task.predict(_leaf(task.x[:1].to(task.device)))
     if not out.requires_grad:
         raise ValueError(
-            f"{request.weights[0]} needs gradients, and {type(request.model).__name__} gives none (is it a function "
-            "behind a wrapper?); use a baseline that only asks for predictions, such as 'least squares'"
+            f"{task.weights[0]} needs gradients, and {type(task.model).__name__} has none (is it a wrapped function?); "
+            "use a baseline that needs predictions only, such as 'least_squares'"
         )
 
 
-def _with_own_model(request: Request) -> Request:
-    """Return the request with a copy of the model: captum hooks modules, which calls in other threads would run."""
-    return replace(request, fitted=replace(request.fitted, model=copy.deepcopy(request.model)))
-
-
 def _leaf(x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
-    """Return inputs to be differentiated by; those given stay as they are."""
+    """Return a copy of inputs to differentiate by."""
     return x.detach().clone().requires_grad_()
 
 
@@ -113,38 +116,38 @@ def _sum_over_players(values: Float[Tensor, "batch ..."], players: Players) -> F
     return players.sum(values.sum(1) if players.is_image else values)
 
 
-def _hidden_as(request: Request) -> Float[Tensor, "starts ..."]:
-    surrogate = request.fitted.masked_model.surrogate
+def _default_starts(task: BaselineTask) -> Float[Tensor, "starts ..."]:
+    surrogate = task.fitted.masked_model.surrogate
     if isinstance(surrogate, Surrogate):
         return surrogate.fill
     assert isinstance(surrogate, TableSurrogate)  # noqa: S101 - the only other kind
     mean = surrogate.coordinates.mean
-    if len(mean) != request.x.shape[1]:
-        raise ValueError("integrated gradients cannot start from the mean of categories; say where by start=...")
+    if len(mean) != task.x.shape[1]:
+        raise ValueError("start must be given for tables with categories, which have no mean: pass a row as start=...")
     return mean[None]
 
 
-def _check_start(start: float | Array, request: Request) -> Float[Tensor, "1 ..."]:
-    given = check_tensor("start", start).float()
-    if not bool(given.isfinite().all()):
-        raise ValueError("start must be finite: it has missing or infinite numbers")
-    if given.ndim and given.shape != request.x.shape[1:]:
-        raise ValueError(f"start must be a number or an input {tuple(request.x.shape[1:])}, got {tuple(given.shape)}")
-    return given.expand(request.x.shape[1:])[None]
+def _check_start(start: float | Array, task: BaselineTask) -> Float[Tensor, "1 ..."]:
+    values = check_tensor("start", start).float()
+    expected = tuple(task.x.shape[1:])
+    if not bool(values.isfinite().all()):
+        raise ValueError("start must be finite, got missing or infinite numbers")
+    if values.ndim and values.shape != expected:
+        raise ValueError(f"start must be a number or an input of shape {expected}, got shape {tuple(values.shape)}")
+    return values.expand(expected)[None]
 
 
-def _last_map(request: Request) -> nn.Module:
-    """Return the module of the model that computes the coarsest feature map, found as the default network does."""
-    inside = Surrogate(request.model, request.players, torch.zeros(1, device=request.explainer.device))
+def _last_map(task: BaselineTask) -> nn.Module:
+    """Return the module of the model that computes the coarsest feature map, as `FeatureTaps` finds it."""
+    surrogate = Surrogate(task.model, task.players, torch.zeros(1, device=task.device))
     try:
-        taps = FeatureTaps(inside, request.x[:1].to(request.explainer.device), request.players.n_players)
+        taps = FeatureTaps(surrogate, task.x[:1].to(task.device), task.players.n_players)
     except ValueError as error:
-        name = type(request.model).__name__
         raise ValueError(
-            f"gradcam is for convolutional networks, and {name} has no feature map late in it; name a layer whose "
-            "output is one (batch, channels, height, width) by layer=..., or use 'saliency'"
+            f"gradcam needs a convolutional network, and {type(task.model).__name__} has no late feature map; pass "
+            "layer=..., the name of a module with an output (batch, channels, height, width), or use 'saliency'"
         ) from error
-    return request.model.get_submodule(taps.names[-1].removeprefix("network."))
+    return task.model.get_submodule(taps.names[-1].removeprefix("network."))
 
 
 def _find_layer(model: nn.Module, layer: str) -> nn.Module:
@@ -152,4 +155,4 @@ def _find_layer(model: nn.Module, layer: str) -> nn.Module:
         return model.get_submodule(layer)
     except AttributeError as error:
         names = ", ".join(name for name, _ in model.named_modules() if name)
-        raise ValueError(f"the model has no layer {layer!r}; it has {names}") from error
+        raise ValueError(f"layer must be one of {names}; got {layer!r}") from error

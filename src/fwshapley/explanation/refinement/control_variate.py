@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from fwshapley.explanation.fitting import Fitted
+from fwshapley.explanation.fitted import Fitted
 from fwshapley.games.masked_model import Output
 from fwshapley.objectives import Kernel
 from fwshapley.semivalues import Banzhaf, Semivalue

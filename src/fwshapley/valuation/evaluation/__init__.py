@@ -1,1 +1,1 @@
-"""How good data values are: detection of wrong labels, curves of retrained models, label noise to test with."""
+"""Evaluation of data values: detection of wrong labels, curves of retrained models, label noise to test with."""

@@ -1,4 +1,4 @@
-"""What values are good for: the score of a model retrained without the points of lowest value, or on the best alone."""
+"""Scores of a model that is retrained without the points of lowest value, or on those of highest value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Order = Literal["lowest", "highest", "random"]
 """Which points come first."""
 
 FitAndScore = Callable[[NDArray[np.int64]], SupportsFloat]
-"""Trains a model anew on some rows of the training points, given by index, and returns its score on others."""
+"""Trains a new model on some of the training points, given their indices, and returns its score on other points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +28,8 @@ class Curve:
     """Scores of a model as points are removed or added.
 
     Attributes:
-        share: of the points that are removed, or added.
-        score: of the model trained on the rest, or on those.
+        share: share of the points that are removed, or added.
+        score: score of the model trained on the other points, or on the added ones.
     """
 
     share: Float64[Tensor, " points"]
@@ -46,35 +46,36 @@ def removal_curve(
     seed: int | np.random.Generator = 0,
     progress: bool = True,
 ) -> Curve:
-    """Score a model again and again as more points are removed, from none on.
+    """Retrain and score a model as more and more points are removed.
 
-    Where labels are noisy and values good, the score rises as the lowest go, and falls fast as the highest go. Compare
-    with order="random", which shows what fewer points alone do.
+    If labels are noisy and values are good, the score rises as the lowest values are removed, and falls fast as the
+    highest are. Compare with order="random", which shows the effect of fewer points.
 
     Args:
-        values: of the training points, (n,).
-        fit_and_score: trains a model on the rows it is given, indices in ascending order, and returns its score; it is
+        values: values of the training points, (n,).
+        fit_and_score: trains a model on the points with the given indices, in increasing order, and returns its score;
             called once per step.
-        steps: from none to most; fewer where there are fewer points than that.
-        most: share of the points that are removed in the end.
-        order: which points go first: the "lowest" values, the "highest", or "random" ones. Equals go in the order they
-            come in.
-        seed: of the random order: whole number, or a generator.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        steps: number of steps from no points removed to the most; fewer if there are fewer points.
+        most: share of the points that are removed in the last step.
+        order: which points are removed first: the "lowest" values, the "highest", or "random" ones. Equal values are
+            removed in the order of the points.
+        seed: of the random order: a whole number, or a generator.
+        progress: show progress: a bar on a terminal, lines elsewhere.
 
     Example:
-        >>> def fit_and_score(rows):
-        ...     return LogisticRegression().fit(x[rows], y[rows]).score(x_test, y_test)
-        >>> ours = removal_curve(valuation.values, fit_and_score)
-        >>> chance = removal_curve(valuation.values, fit_and_score, order="random")
-        >>> ours.score - chance.score
+        >>> def fit_and_score(rows):  # a model that is better without point 3
+        ...     return 1 - 0.5 * (3 in rows)
+        >>> removal_curve([0.2, 0.1, 0.3, -0.4], fit_and_score, steps=2, most=0.5, progress=False).score.tolist()
+        [0.5, 1.0, 1.0]
     """
     ranking = _rank(values, order, seed)
     counts = _counts(len(ranking), steps, most)
     if counts[-1] == len(ranking):
-        raise ValueError(f"most = {most:g} would remove all {len(ranking)} points and leave none to train on: lower it")
-    left = [ranking[count:] for count in counts]
-    return _score_each(fit_and_score, counts / len(ranking), left, "removing", progress=progress)
+        raise ValueError(
+            f"most must leave points to train on, but {most:g} removes all {len(ranking)}; use a smaller share"
+        )
+    remaining = [ranking[count:] for count in counts]
+    return _score_subsets(fit_and_score, counts / len(ranking), remaining, "removing", progress=progress)
 
 
 def addition_curve(
@@ -87,20 +88,33 @@ def addition_curve(
     seed: int | np.random.Generator = 0,
     progress: bool = True,
 ) -> Curve:
-    """Score a model again and again as more points are added, from the first few on.
+    """Retrain and score a model as more and more points are added, the highest values first.
 
-    Shows how few points of high value do as well as all of them. Arguments are those of `removal_curve`, but the
-    highest come first and the curve ends with all points. A model needs points: if it fails on the first few, because
-    they are all of one class, take fewer steps.
+    It shows how few points of high value are as good as all of them. If the model cannot be fitted to the first few
+    points, because they are all of one class, use fewer steps.
+
+    Args:
+        values: values of the training points, (n,).
+        fit_and_score: as in `removal_curve`.
+        steps: number of steps to the most points.
+        most: share of the points in the last step.
+        order: which points are added first.
+        seed: of the random order.
+        progress: show progress.
+
+    Example:
+        >>> curve = addition_curve([0.2, 0.1, 0.3, -0.4], lambda rows: len(rows) / 4, steps=2, progress=False)
+        >>> curve.score.tolist()
+        [0.5, 1.0]
     """
     ranking = _rank(values, order, seed)
     counts = _counts(len(ranking), steps, most)[1:]
     added = [ranking[:count] for count in counts]
-    return _score_each(fit_and_score, counts / len(ranking), added, "adding", progress=progress)
+    return _score_subsets(fit_and_score, counts / len(ranking), added, "adding", progress=progress)
 
 
 def _rank(values: Array, order: Order, seed: int | np.random.Generator) -> Int64[np.ndarray, " n"]:
-    """Indices of the points, those that go first first."""
+    """Return the indices of the points in the order in which they are removed or added."""
     numbers = check_values(values)
     check_choice("order", order, get_args(Order))
     if order == "random":
@@ -110,17 +124,17 @@ def _rank(values: Array, order: Order, seed: int | np.random.Generator) -> Int64
 
 
 def _counts(n: int, steps: int, most: float) -> Int64[np.ndarray, " points"]:
-    """Points that have gone at each step, from 0 on; no number twice, since retraining takes long."""
+    """Return the number of points at each step, from 0 on, without repetition, since retraining takes long."""
     most = check_real("most", most)
     if not 0 < most <= 1:
         raise ValueError(f"most must be above 0 and at most 1, got {most:g}")
     counts = np.unique(np.linspace(0, most * n, check_whole("steps", steps) + 1).round().astype(np.int64))
     if len(counts) == 1:
-        raise ValueError(f"most = {most:g} of {n} points is not even one: raise it")
+        raise ValueError(f"most must be at least one point, but {most:g} of {n} points is less; use a larger share")
     return counts
 
 
-def _score_each(
+def _score_subsets(
     fit_and_score: FitAndScore,
     share: Float64[np.ndarray, " points"],
     subsets: Sequence[NDArray[np.int64]],
@@ -128,20 +142,20 @@ def _score_each(
     *,
     progress: bool,
 ) -> Curve:
-    """Scores of a model trained on each of some subsets."""
+    """Return the scores of models trained on subsets of the points."""
     check_callable("fit_and_score", fit_and_score)
     scores = []
     with ProgressBar("retraining", len(subsets), enabled=progress) as bar:
         for part, rows in zip(share.tolist(), subsets, strict=True):
-            where = f"after {doing} {part:.1%} of the points, with {len(rows)} to train on"
+            where = f"after {doing} {part:.1%} of the points, with {len(rows)} points to train on"
             try:
-                # A model sees points in the order they come in, whatever order they went in.
+                # The model sees points in their original order, whatever the order of their values.
                 score = fit_and_score(np.sort(rows))
             except Exception as error:
                 raise RuntimeError(
                     f"fit_and_score failed {where}: {error} (if these are too few or of one class, "
-                    f"{'lower most' if doing == 'removing' else 'take fewer steps'})"
+                    f"{'use a smaller most' if doing == 'removing' else 'use fewer steps'})"
                 ) from error
-            scores.append(check_real(f"the score {where}", score))
+            scores.append(check_real(f"the score of fit_and_score {where}", score))
             bar.advance(1)
     return Curve(torch.from_numpy(share), torch.tensor(scores, dtype=torch.float64))

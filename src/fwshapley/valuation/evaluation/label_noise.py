@@ -1,4 +1,4 @@
-"""Labels made wrong on purpose, to see whether values find them."""
+"""Labels that are changed on purpose, to test whether values detect them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fwshapley._internal.checks import Array, check_choice, check_real, check_se
 from fwshapley.valuation.validation import check_labels
 
 ROUNDING = 1e-6
-"""How far from 1 the probabilities of a class may add up to."""
+"""Largest deviation from 1 of the sum of the probabilities of a class."""
 
 
 class Flipped(NamedTuple):
-    """Labels of which some are wrong: tensors if the labels given were one, else numpy arrays.
+    """Labels of which some are wrong: tensors if the original labels are a tensor, else numpy arrays.
 
     Attributes:
-        labels: of the kind given.
-        flipped: True where a label is wrong.
+        labels: the new labels, of the same type as the original ones.
+        flipped: True where a label was changed.
     """
 
-    labels: Any  # not a union, which callers would have to take apart
+    labels: Any  # a union would force callers to distinguish its cases
     flipped: Any
 
 
@@ -37,42 +37,41 @@ def flip_labels(
 ) -> Flipped:
     """Give a share of the points the label of another class.
 
-    Exactly round(share * n) labels are flipped, every point as likely as any other, and each becomes one that differs
-    from the true one. What is given is flipped and nothing else: whether the reference points are noisy too, as they
-    would be where labels come from one source, is up to the caller, who may flip their labels in a second call with
-    another seed.
+    Exactly round(share * n) labels are changed, each point with the same probability. To flip labels of reference
+    points too, as if they came from the same source, call it again with another seed.
 
     Args:
-        y: labels, numbers or text; left as they are.
-        share: of the labels to be flipped, 0 to 1.
-        how: which class a flipped label becomes: "uniform", any other, all equally likely; "next", the one after it in
-            sorted order, and the first after the last; or a table (classes, classes) in sorted order, whose row holds
-            the probabilities of the wrong classes for one true class, *given that a label is flipped*: 0 on the
-            diagonal, rows that sum to 1.
-        seed: whole number, or a generator.
+        y: labels, numbers or text; they are not changed in place.
+        share: share of the labels to flip, 0 to 1.
+        how: the class that a flipped label becomes: "uniform", any other with equal probability; "next", the one after
+            it in sorted order, and the first after the last; or a table (classes, classes) in sorted order, whose rows
+            contain the probabilities of the wrong classes for a true class, *given that a label is flipped*: 0 on the
+            diagonal, and rows that sum to 1.
+        seed: a whole number, or a generator.
 
     Returns:
-        The labels, some wrong, and which of them are.
+        The labels, and which of them are wrong.
 
     Example:
-        >>> noisy, wrong = flip_labels(y, share=0.2, seed=1)
-        >>> measure_detection(value_neighbors(x, noisy).values, wrong).auroc
+        >>> noisy, wrong = flip_labels([0, 1, 2, 0, 1, 2, 0, 1, 2, 0], share=0.2, seed=1)
+        >>> int(wrong.sum())
+        2
     """
     share = check_real("share", share)
     if not 0 <= share <= 1:
         raise ValueError(f"share must be between 0 and 1, got {share:g}")
     if not hasattr(y, "__len__") or not getattr(y, "ndim", 1) or not len(y):
-        raise ValueError("y must be a list or an array of labels, with one label or more")
+        raise ValueError("y must be a list or an array with at least one label")
     codes, classes = check_labels("y", y, len(y))
     confusion = _confusion(how, classes)
-    # A bare None would be a seed to numpy as well: another one in every run.
+    # numpy would accept None as a seed, and draw a different one in every run.
     generator = np.random.default_rng(seed if isinstance(seed, np.random.Generator) else check_seed(seed))
     chosen = generator.choice(len(codes), size=round(share * len(codes)), replace=False)
     noisy = codes.copy()
     for true in np.unique(codes[chosen]):
-        those = chosen[codes[chosen] == true]
-        noisy[those] = generator.choice(len(classes), size=len(those), p=confusion[true])
-    # Each label is taken from a point that has it, which keeps the kind of whatever came in.
+        points = chosen[codes[chosen] == true]
+        noisy[points] = generator.choice(len(classes), size=len(points), p=confusion[true])
+    # Each new label is copied from a point that has it, which keeps the type of the labels.
     source = np.unique(codes, return_index=True)[1][noisy]
     if isinstance(y, Tensor):
         return Flipped(y[from_numpy(source).to(y.device)], from_numpy(noisy != codes).to(y.device))
@@ -80,7 +79,7 @@ def flip_labels(
 
 
 def _confusion(how: str | Array, classes: NDArray[Any]) -> Float64[np.ndarray, "classes classes"]:
-    """Probability of each wrong class (columns) for each true class (rows)."""
+    """Return the probability of each wrong class (columns) for each true class (rows)."""
     if not isinstance(how, str):
         return _check_table(how, classes)
     check_choice("how", how, ("uniform", "next"))
@@ -98,18 +97,22 @@ def _check_table(how: Array, classes: NDArray[Any]) -> Float64[np.ndarray, "clas
             f"how must have a row and a column for each of the {len(classes)} classes of y, got shape {table.shape}"
         )
     if not np.isfinite(table).all() or (table < 0).any():
-        raise ValueError("how must hold probabilities: it has numbers that are negative, missing or infinite")
+        raise ValueError("how must contain probabilities, got negative, NaN or infinite numbers")
     if table.diagonal().any():
         name = classes[int(table.diagonal().argmax())]
         raise ValueError(
-            f"how has a probability that a flipped label of class {name} stays as it is: set the diagonal to 0 and "
-            "divide each row by its sum; share says how many labels are flipped"
+            f"how must be 0 on the diagonal, but a flipped label of class {name} could stay the same; set the diagonal "
+            "to 0 and divide each row by its sum"
         )
     sums = table.sum(1, keepdims=True)
     if not sums.all():
-        raise ValueError(f"how leaves class {classes[int(sums.argmin())]} no wrong class to become: its row is all 0")
+        raise ValueError(
+            f"how must have a wrong class for every class, but the row of class {classes[int(sums.argmin())]} is all 0"
+        )
     odd = np.abs(sums[:, 0] - 1) > ROUNDING
     if odd.any():
         first = int(odd.argmax())
-        raise ValueError(f"rows of how must sum to 1, that of class {classes[first]} sums to {sums[first, 0]:g}")
+        raise ValueError(
+            f"how must have rows that sum to 1, but that of class {classes[first]} sums to {sums[first, 0]:g}"
+        )
     return table / sums

@@ -4,9 +4,9 @@ For one reference point, let the n training points be sorted by distance, ranks 
 
     phi_i = by_class(y_i) + by_rank(i),
 
-a part that depends on its label alone, and one that depends on its rank and on the labels of all ranks. The weighting
+where the first part depends only on its label, and the second on its rank and on the labels of all ranks. The weighting
 enters through the membership law: w_k(m) is the probability that m of k given other points are in the coalition, and
-c_i = sum_{m<K} w_{i-1}(m) the one that a point of rank i is among the K nearest when it joins.
+c_i = sum_{m<K} w_{i-1}(m) is the probability that a point of rank i is among the K nearest when it joins.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import one_hot, pad
 
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.semivalues import Semivalue
 from fwshapley.valuation.knn.vote import win_chances
 
-RANKS_AT_ONCE = {"cpu": 2**16, "cuda": 2**23}
-"""Entries (classes x references x ranks) that a vote works on at once: few enough for the cache of a core."""
+STRETCH_ENTRIES = {"cpu": 2**16, "cuda": 2**23}
+"""Entries (classes x references x ranks) of a stretch of ranks in `Vote.by_rank`, which fit the cache of a core."""
 
 
 class ClosedForm(ABC):
-    """Values of points by label and rank, under several weightings at once.
+    """Values of points by label and rank, under several weightings.
 
     Args:
         weights: semivalues.
         counts: training points of each class.
-        k: neighbors that decide.
-        held_out: each reference point is one of the training points, and no player of its own game.
+        k: number of nearest neighbors.
+        held_out: each reference point is one of the training points, and not a player of its own game.
 
     Attributes:
-        n: players of a game.
+        n: number of players of a game.
         reach: by weighting and rank 1..n, the probability c that a point of that rank is among the K nearest.
     """
 
@@ -45,7 +46,7 @@ class ClosedForm(ABC):
     ) -> None:
         self.counts, self.k, self.held_out = counts, k, held_out
         self.n = int(counts.sum()) - held_out
-        laws = torch.stack([torch.from_numpy(each.membership_law(self.n, k)) for each in weights]).to(counts.device)
+        laws = torch.stack([torch.from_numpy(one.membership_law(self.n, k)) for one in weights]).to(counts.device)
         ranks = torch.arange(self.n, dtype=torch.float64, device=counts.device)
         self.law = laws
         self.reach: Float[Tensor, "weights n"] = laws[..., :k].sum(2)
@@ -56,10 +57,10 @@ class ClosedForm(ABC):
     def by_class(
         self, label: Int[Tensor, " references"], farthest: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights references classes"] | None:
-        """Part of a value that is the same for all points of a class; None where there is none.
+        """Return the part of a value that is the same for all points of a class, or None if there is none.
 
         Args:
-            label: of each reference point.
+            label: label of each reference point.
             farthest: label of the point farthest from it.
         """
 
@@ -67,7 +68,7 @@ class ClosedForm(ABC):
     def by_rank(
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights references ranks"]:
-        """Part of a value that goes by rank; labels are those of the nearest points, all of them or the first few."""
+        """Return the part of a value that depends on the rank; labels are those of all points or of the nearest few."""
 
     @abstractmethod
     def for_newcomer(
@@ -76,42 +77,42 @@ class ClosedForm(ABC):
         label: Int[Tensor, " references"],
         newcomer: Int[Tensor, " references"],
     ) -> Float[Tensor, "weights references others+1"]:
-        """Part of the value of one more point that goes by rank: for each number of others that are closer.
+        """Return the part of a new point's value that depends on its rank, for each number of closer points.
 
-        The newcomer is a player like the rest, so the form must be that of one player more than there are others.
+        The new point is a player too, so the form must have one player more than there are labels.
 
         Args:
-            labels: of all others, from the nearest to the farthest.
-            label: of each reference point.
-            newcomer: label that the newcomer has, for each reference point.
+            labels: labels of all other points, from the nearest to the farthest.
+            label: label of each reference point.
+            newcomer: label of the new point, for each reference point.
         """
 
     @abstractmethod
     def under_every_label(
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights classes references ranks"]:
-        """Part of the value that goes by rank, of points of all ranks, had they another label and all else as it is."""
+        """Return the part of the value that depends on the rank, of points of all ranks, under each possible label."""
 
     def cut(self, tolerance: float) -> tuple[int, float]:
-        """Fewest ranks that leave no value off by more than the tolerance if the rest count as 0, and the bound itself.
+        """Return the fewest ranks whose values have at most an error of tolerance if the rest is 0, and that error.
 
-        Cutting after rank T leaves errors of at most c_T - c_n up to it and c_{T+1} beyond, times `stake`.
+        Cutting after rank T causes errors of at most c_T - c_n up to it and c_{T+1} beyond, times `stake`.
         """
         beyond = torch.cat([self.reach[:, 1:], self.reach.new_zeros(len(self.reach), 1)], 1)
         bound = self.stake * torch.maximum(self.reach - self.reach[:, -1:], beyond).amax(0)
-        # A point beyond the cut is worth no more than if it came right after it; the last rank has nothing beyond.
+        # A point beyond the cut has at most the value of the first one there; beyond the last rank there is none.
         bound[-1] = 0
         ranks = int((bound > tolerance).sum()) + 1
         return ranks, float(bound[ranks - 1])
 
     def counts_for(self, label: Int[Tensor, " references"]) -> Float[Tensor, "references classes"]:
-        """Players of each class in the games of some reference points."""
-        own = torch.nn.functional.one_hot(label, len(self.counts))
-        return (self.counts - own * self.held_out).double()
+        """Return the number of players of each class in the games of some reference points."""
+        same = one_hot(label, len(self.counts))
+        return (self.counts - same * self.held_out).double()
 
     @property
     def stake(self) -> float:
-        """What the utility may change by when one of the K nearest is exchanged."""
+        """Largest change of the utility when one of the K nearest is exchanged."""
         return 1 / self.k
 
 
@@ -120,16 +121,16 @@ class Soft(ClosedForm):
 
     def by_class(
         self,
-        label: Int[Tensor, " references"],  # noqa: ARG002 - nothing depends on it here
+        label: Int[Tensor, " references"],  # noqa: ARG002 - the base class passes it
         farthest: Int[Tensor, " references"],  # noqa: ARG002 - as above
     ) -> Float[Tensor, "weights references classes"] | None:
-        """Nothing: the empty coalition is worth 0."""
+        """Return None: the value of the empty coalition is 0."""
         return None
 
     def by_rank(
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights references ranks"]:
-        """One cumulative sum: what matches farther away take is the total less what those up to here do."""
+        """Return reach and a cumulative sum: the sum over farther matches is the total minus that over nearer ones."""
         match = (labels == label[:, None]).double().div_(self.k)
         ranks = labels.shape[1]
         values = match.new_empty(len(self.reach), *match.shape)
@@ -145,24 +146,24 @@ class Soft(ClosedForm):
         label: Int[Tensor, " references"],
         newcomer: Int[Tensor, " references"],
     ) -> Float[Tensor, "weights references others+1"]:
-        """What it gains by its own match, less what it takes from the matches that it pushes back by a rank."""
+        """Return the gain of the new point's own match, minus the loss of the matches that move back by a rank."""
         match = (labels == label[:, None]).double()
-        taken = _sums_from(match * self.drop[:, None, 1:])
-        return ((newcomer == label)[:, None] * self.reach[:, None] - taken) / self.k
+        loss = _sums_from(match * self.drop[:, None, 1:])
+        return ((newcomer == label)[:, None] * self.reach[:, None] - loss) / self.k
 
     def under_every_label(
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights classes references ranks"]:
-        """A label decides whether the point itself matches, and nothing else."""
+        """Return the values; a label only decides whether the point itself matches."""
         match = (labels == label[:, None]).double()
         ranks = labels.shape[1]
-        taken = _sums_from(match * self.drop[:, None, :ranks])[..., 1:]
-        own = torch.nn.functional.one_hot(label, len(self.counts)).T[..., None]
-        return (own * self.reach[:, None, None, :ranks] - taken[:, None]) / self.k
+        loss = _sums_from(match * self.drop[:, None, :ranks])[..., 1:]
+        matches = one_hot(label, len(self.counts)).T[..., None]
+        return (matches * self.reach[:, None, None, :ranks] - loss[:, None]) / self.k
 
 
 class Normalized(Soft):
-    """Matches over min(K, members); nobody is worth chance. As `Soft`, but for the coalitions of fewer than K.
+    """Matches / min(K, members); the value of the empty coalition is 1/C. Differs from `Soft` for fewer than K members.
 
     phi_i is the soft value + eta a_i + (phi_n - (c_n / K + eta) a_n), with eta = sum_{s<K-1} w_{n-2}(s) (1/(s+1) - 1/K)
     and phi_n = w_{n-1}(0) (a_n - 1/C) + (a_n - mean of a_1..a_{n-1}) sum_{0<s<K} w_{n-1}(s) / (s+1).
@@ -171,7 +172,7 @@ class Normalized(Soft):
     def by_class(
         self, label: Int[Tensor, " references"], farthest: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights references classes"]:
-        """The two last terms of the formula."""
+        """Return the last two terms of the formula."""
         classes, n, k = len(self.counts), self.n, self.k
         sizes = torch.arange(1, k + 1, dtype=torch.float64, device=label.device)
         eta = (self.law[:, max(n - 2, 0), :k] * (1 / sizes - 1 / k)).sum(1) * (n > 1)
@@ -181,12 +182,11 @@ class Normalized(Soft):
         mean = (matches - last) / max(n - 1, 1)
         of_farthest = self.law[:, -1, :1] * (last - 1 / classes) + small[:, None] * (last - mean)
         shift = of_farthest - (self.reach[:, -1] / k + eta)[:, None] * last
-        own = torch.nn.functional.one_hot(label, classes).double()
-        return eta[:, None, None] * own + shift[..., None]
+        return eta[:, None, None] * one_hot(label, classes).double() + shift[..., None]
 
 
 class Vote(ClosedForm):
-    """Whether the label has a plurality among the K nearest; nobody is worth chance.
+    """Whether the label has a plurality among the K nearest; the value of the empty coalition is 1/C.
 
     phi_i = E(y_i) + sum_{l>i} w_{l-1}(K) K / (l-K) (h_l(y_i) - h_l(y_l)), where h_l(c) is the chance that the label
     wins among K of the l nearest, given that some point of class c is one of them; E covers coalitions of fewer than K.
@@ -210,19 +210,19 @@ class Vote(ClosedForm):
 
     @property
     def stake(self) -> float:
-        """The whole vote."""
+        """Return 1: one neighbor can decide the vote."""
         return 1.0
 
     def by_class(
         self,
         label: Int[Tensor, " references"],
-        farthest: Int[Tensor, " references"],  # noqa: ARG002 - nothing depends on it here
+        farthest: Int[Tensor, " references"],  # noqa: ARG002 - the base class passes it
     ) -> Float[Tensor, "weights references classes"]:
-        """E(c), which depends on the label alone."""
+        """Return E(c), which depends on the label alone."""
         return self.small[:, label]
 
     def _small(self, label: Int[Tensor, " references"]) -> Float[Tensor, "weights references classes"]:
-        """E(c) = sum_{s<K} w_{n-1}(s) (win with a point of class c among s+1 - win among s that leave it out)."""
+        """Return E(c) = sum_{s<K} w_{n-1}(s) (win with a point of class c among s+1 - win among s without it)."""
         classes, n = len(self.counts), self.n
         counts = self.counts_for(label).T[..., None]
         before: Tensor | float = 1 / classes
@@ -232,31 +232,31 @@ class Vote(ClosedForm):
             gained.append(joined - before)
             left_out = (counts * joined).sum(0) - (size + 1) * joined
             before = left_out / max(n - size - 1, 1)
-        several = torch.stack(gained)[..., 0]
-        return torch.einsum("ws,scr->wrc", self.law[:, -1, : len(several)], several)
+        gains = torch.stack(gained)[..., 0]
+        return torch.einsum("ws,scr->wrc", self.law[:, -1, : len(gains)], gains)
 
     def by_rank(
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights references ranks"]:
-        """Sums over l > i, from the farthest ranks inwards, a stretch at a time."""
+        """Return sums over l > i, computed from the farthest stretch of ranks inwards."""
         references, ranks = labels.shape
         classes = len(self.counts)
-        stretch = max(RANKS_AT_ONCE[labels.device.type] // (references * len(self.counts)), 1)
-        own = torch.nn.functional.one_hot(labels, classes).permute(2, 0, 1)
+        stretch = max(STRETCH_ENTRIES[labels.device.type] // (references * classes), 1)
+        indicators = one_hot(labels, classes).permute(2, 0, 1)
         starts = range(0, ranks, stretch)
-        before = torch.stack([own[..., start : start + stretch].sum(2) for start in starts]).cumsum(0)
+        before = torch.stack([indicators[..., start : start + stretch].sum(2) for start in starts]).cumsum(0)
         values = self.full.new_empty(len(self.full), references, ranks)
         beyond = self.full.new_zeros(len(self.full), classes, references, 1)
         for part in reversed(range(len(starts))):
-            here = slice(starts[part], starts[part] + stretch)
-            mine = own[..., here]
-            counts = mine.cumsum(2) + (before[part] - mine.sum(2))[..., None]
+            in_part = slice(starts[part], starts[part] + stretch)
+            members = indicators[..., in_part]
+            counts = members.cumsum(2) + (before[part] - members.sum(2))[..., None]
             chances = win_chances(counts.double(), label, self.k, self.ties)
-            excess = chances - (chances * mine).sum(0)
-            steps = self.full[:, None, None, :ranks][..., here] * excess
+            excess = chances - (chances * members).sum(0)
+            steps = self.full[:, None, None, :ranks][..., in_part] * excess
             sums = steps.flip(3).cumsum(3).flip(3) + beyond
             beyond = sums[..., :1]
-            values[..., here] = ((sums - steps) * mine).sum(1)
+            values[..., in_part] = ((sums - steps) * members).sum(1)
         return values
 
     def for_newcomer(
@@ -265,33 +265,34 @@ class Vote(ClosedForm):
         label: Int[Tensor, " references"],
         newcomer: Int[Tensor, " references"],
     ) -> Float[Tensor, "weights references others+1"]:
-        """The same sums over the ranks behind it; the newcomer is counted among the nearest there."""
+        """Return the same sums over the ranks behind the new point, which counts among the nearest there."""
         classes = len(self.counts)
-        own = torch.nn.functional.one_hot(labels, classes).permute(2, 0, 1)
-        joined = torch.nn.functional.one_hot(newcomer, classes).T[..., None]
-        chances = win_chances((own.cumsum(2) + joined).double(), label, self.k, self.ties)
-        excess = (chances * (joined - own)).sum(0)
+        indicators = one_hot(labels, classes).permute(2, 0, 1)
+        joined = one_hot(newcomer, classes).T[..., None]
+        chances = win_chances((indicators.cumsum(2) + joined).double(), label, self.k, self.ties)
+        excess = (chances * (joined - indicators)).sum(0)
         return _sums_from(self.full[:, None, 1:] * excess)
 
     def under_every_label(
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights classes references ranks"]:
-        """Exact for the label that a point has; another is counted among the nearest beside it, not in its stead."""
+        """Return values, exact for the label of a point; another label counts in addition, not instead of it."""
         classes = len(self.counts)
-        own = torch.nn.functional.one_hot(labels, classes).permute(2, 0, 1)
+        indicators = one_hot(labels, classes).permute(2, 0, 1)
         values = self.full.new_empty(len(self.full), classes, *labels.shape)
         for newcomer in range(classes):
-            joined = (own.cumsum(2) + (torch.arange(classes, device=own.device) == newcomer)[:, None, None]).double()
+            same = torch.arange(classes, device=labels.device) == newcomer
+            joined = (indicators.cumsum(2) + same[:, None, None]).double()
             chances = win_chances(joined, label, self.k, self.ties)
-            excess = chances[newcomer] - (chances * own).sum(0)
+            excess = chances[newcomer] - (chances * indicators).sum(0)
             values[:, newcomer] = _sums_from(self.full[:, None, : labels.shape[1]] * excess)[..., 1:]
         exact = self.by_rank(labels, label)[:, None]
         return values.scatter_(1, labels.expand(len(values), 1, -1, -1), exact)
 
 
 def _sums_from(steps: Float[Tensor, "*shape ranks"]) -> Float[Tensor, "*shape ranks+1"]:
-    """Sums of the last steps: of all, of all but the first, and so on to none."""
-    return torch.nn.functional.pad(steps, (0, 1)).flip(-1).cumsum(-1).flip(-1)
+    """Return the sums of the last steps: of all, of all but the first, and so on to none."""
+    return pad(steps, (0, 1)).flip(-1).cumsum(-1).flip(-1)
 
 
 def make_form(
@@ -303,7 +304,7 @@ def make_form(
     held_out: bool = False,
     ties: Ties = "lowest",
 ) -> ClosedForm:
-    """Closed form of a utility."""
+    """Return the closed form of a utility."""
     if utility == "vote":
         return Vote(weights, counts, k, held_out=held_out, ties=ties)
     return {"soft": Soft, "normalized": Normalized}[utility](weights, counts, k, held_out=held_out)

@@ -1,4 +1,4 @@
-"""Who is near whom: distances in double precision, as whole numbers, and orders in which ties go to the lower index."""
+"""Distances in double precision, rounded to whole numbers, and orders in which ties go to the lower index."""
 
 from __future__ import annotations
 
@@ -13,49 +13,44 @@ from torch import Tensor
 Metric = Literal["euclidean", "cosine"]
 Features = NDArray[np.floating[Any]]
 
-MOST_DIRECT = 2**28
-"""Coordinates up to which differences are squared one by one, which is exact where points coincide."""
-
 RESOLUTION = 2.0**-45
-"""What products leave: squared distances are compared to this share of the squared norms of reference and points."""
+"""Precision of products: squared distances are rounded to this share of the squared norms of reference and points."""
 
 NEVER = 0x7FF0000000000000
-"""Key of a point that is out of the question: the bits of infinity, which a float can hold, as padding asks for."""
+"""Key of a point that must not be chosen: the bits of infinity."""
 
 CLOSE = 2.0**20
-"""Units up to which the nearest points are too close to tell apart by products."""
+"""Units up to which rounding may decide the order of the nearest points if distances come from products."""
 
 NEAREST = 32
-"""Points of which that is asked."""
+"""Number of nearest points that `too_close` looks at."""
 
 RADIX = 2**15
-"""Numbers from which on torch sorts a row by radix."""
-
-ROUNDING = 1e-12
-"""Range of a column that is constant, as a share of its numbers."""
+"""Numbers in a row from which torch sorts it by radix."""
 
 SAMPLE = 1024
 MARGIN = 1.5
+"""`nearest` looks at the points below a quantile of every so many keys, raised by this factor."""
 
 
 class Places(NamedTuple):
-    """Points and references where distances between them keep their digits: around the middle of the points.
+    """Coordinates of points and reference points around the center of the points, where distances keep their digits.
 
     Attributes:
-        factor: (x, |x|**2, 1) for each point, which distances are products with.
-        references: around the same middle.
+        factor: (x, |x|**2, 1) for each point; distances are products with it.
+        reference: reference points around the same center.
         scale: median of |x|**2.
-        center: that middle.
+        center: median of the points.
     """
 
     factor: NDArray[np.float64]
-    references: NDArray[np.float64]
+    reference: NDArray[np.float64]
     scale: float
     center: NDArray[np.float64]
 
 
 class Workspace(NamedTuple):
-    """Memory used again and again, for fresh memory costs almost as much as the work on it: distances, and a row."""
+    """Memory for the distances of a block and for one row; allocating it anew would cost as much as the work."""
 
     distances: Float64[Tensor, "references n"]
     keys: Int64[Tensor, " sorted"]
@@ -64,49 +59,36 @@ class Workspace(NamedTuple):
 
     @classmethod
     def of(cls, n: int, references: int) -> Workspace:
-        """Reserve it."""
+        """Allocate memory for n points and a number of references."""
         rows = (torch.empty(size, dtype=torch.int64) for size in (_sorted_size(n), _sorted_size(n), n))
         return cls(torch.empty(references, n, dtype=torch.float64), *rows)
 
 
-def place(x: Features, references: Features | None, metric: Metric) -> Places:
-    """Place points and references; without references, the points are their own.
+def place(x: Features, reference: Features | None, metric: Metric) -> Places:
+    """Return the coordinates of points and reference points; without reference points, the points take their place.
 
-    For the cosine they are brought to length 1 first: the squared distance is then 2 - 2 cos.
+    For the cosine, points are scaled to length 1 first: the squared distance is then 2 - 2 cos.
     """
     if metric == "cosine":
         x = _unit_length("x", x)
-        references = None if references is None else _unit_length("the reference", references)
+        reference = None if reference is None else _unit_length("reference[0]", reference)
     center = _middle(x)
     factor = _factor(x, center)
     points = factor[:, :-2]
     if not factor[:, -2].any() and points.any():
-        raise ValueError("squared distances underflow: scale the columns first")
-    around = points if references is None else references - center
+        raise ValueError("squared distances between the points of x underflow; rescale its columns")
+    around = points if reference is None else reference - center
     if not np.isfinite(np.einsum("ij,ij->i", around, around)).all():
-        raise ValueError("squared distances overflow: scale the columns first")
-    return Places(factor, around, _scale(factor), center)
-
-
-def column_ranges(places: Places) -> NDArray[np.float64]:
-    """Range of each column over the points; infinite where it is constant but for rounding, as it tells none apart."""
-    points = places.factor[:, :-2]
-    ranges = np.ptp(points, axis=0)
-    return np.where(ranges > ROUNDING * np.abs(places.center), ranges, np.inf)
-
-
-def in_units(places: Places, units: NDArray[np.float64]) -> Places:
-    """Return the same places, their columns in other units; the center stays as it was."""
-    factor = _factor(places.factor[:, :-2] / units, np.zeros_like(units))
-    return Places(factor, places.references / units, _scale(factor), places.center)
+        raise ValueError("squared distances between x and reference[0] overflow; rescale the columns")
+    return Places(factor, around, _typical_square(factor), center)
 
 
 def place_more(x: Features, center: NDArray[np.float64], metric: Metric) -> NDArray[np.float64]:
-    """Place other points around the same middle: their factor."""
+    """Return the factor of other points around the same center."""
     return _factor(_unit_length("x", x) if metric == "cosine" else x, center)
 
 
-def _scale(factor: NDArray[np.float64]) -> float:
+def _typical_square(factor: NDArray[np.float64]) -> float:
     return float(np.median(factor[:, -2])) or float(factor[:, -2].max()) or 1.0
 
 
@@ -117,14 +99,14 @@ def _factor(x: Features, center: NDArray[np.float64]) -> NDArray[np.float64]:
         factor[:, -2] = np.einsum("ij,ij->i", points, points)
     factor[:, -1] = 1
     if not np.isfinite(factor[:, -2]).all():
-        raise ValueError("squared distances overflow: scale the columns first")
+        raise ValueError("squared distances between the points of x overflow; rescale its columns")
     return factor
 
 
 def _middle(x: Features) -> NDArray[np.float64]:
-    """Return the median of some points, which no outlier moves.
+    """Return the median of a sample of points, rounded to their spread.
 
-    It is rounded to the spread, so that whole numbers stay on a grid: products are exact there, and so are ties.
+    Outliers do not move it. Rounding keeps whole numbers on a grid, where products and therefore ties are exact.
     """
     sample = x[:: -(-len(x) // SAMPLE)].astype(np.float64)
     middle = np.median(sample, axis=0)
@@ -138,8 +120,11 @@ def _unit_length(name: str, x: Features) -> NDArray[np.float64]:
     largest = np.abs(x).max(axis=1, keepdims=True).astype(np.float64)
     if not largest.all():
         row = int((largest[:, 0] == 0).argmax())
-        raise ValueError(f"row {row} of {name} is zero, so it has no direction: use metric='euclidean', or drop it")
-    scaled = x / largest  # so that no square over- or underflows
+        raise ValueError(
+            f"{name} must not contain zero vectors with metric='cosine', got one in row {row}; use metric='euclidean', "
+            "or drop the row"
+        )
+    scaled = x / largest  # so that no square overflows or underflows
     return scaled / np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
 
 
@@ -149,11 +134,11 @@ def distances_by_product(
     scale: float,
     space: Workspace | None = None,
 ) -> Float64[Tensor, "references n"]:
-    """Squared distances in units of a resolution, plus a half; `whole_keys` makes keys of them.
+    """Squared distances in units of the resolution, plus a half; `whole_keys` turns them into keys.
 
     |r - x|**2 / unit + 1/2 = (-2r / unit, 1 / unit, |r|**2 / unit + 1/2) . (x, |x|**2, 1)
 
-    A unit is some twenty times what rounding adds, so that points that coincide have the same key, almost surely.
+    A unit is about twenty times the rounding error, so points that coincide almost surely have the same key.
     """
     norms = references.square().sum(1, keepdim=True)
     unit = RESOLUTION * torch.exp2((scale + norms).log2().ceil())
@@ -162,24 +147,24 @@ def distances_by_product(
 
 
 def whole_keys(distances: Float64[Tensor, "references n"]) -> Int64[Tensor, "references n"]:
-    """Keys to sort by, in place: the bits of whole parts, which sort as numbers do that are not negative."""
+    """Return keys to sort by, in place: the bits of the whole parts, which sort like the numbers since none is < 0."""
     return distances.floor_().clamp_(min=0).view(torch.int64)
 
 
 def distances_directly(
     references: Float64[Tensor, "references columns"], factor: Float64[Tensor, "n columns+2"]
 ) -> Float64[Tensor, "references n"]:
-    """Distances by differences, whose bits are keys as they are."""
+    """Distances from differences; their bits are keys."""
     return torch.cdist(references, factor[:, :-2], compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def nearest(keys: Int64[Tensor, " n"], ranks: int, space: Workspace | None = None) -> Int64[Tensor, " ranks"]:
-    """Indices of the points of lowest keys, from the lowest on; of equal ones the lower index comes first.
+    """Return the indices of the points of lowest keys, in increasing order; of ties, the lower index comes first.
 
     Args:
         keys: to sort by.
         ranks: how many are wanted.
-        space: where to leave the answer, until the next call.
+        space: memory for the result, which is valid until the next call.
     """
     candidates = _candidates(keys, ranks)
     if candidates is not None:
@@ -190,24 +175,24 @@ def nearest(keys: Int64[Tensor, " n"], ranks: int, space: Workspace | None = Non
 
 
 def _sorted_size(n: int) -> int:
-    """Numbers to sort for a row: torch sorts one row of many by radix, three times as fast as one of a few less."""
+    """Length to pad a row to: torch sorts long rows by radix, three times as fast as slightly shorter ones."""
     return RADIX if RADIX / 3 < n < RADIX else n
 
 
 def _candidates(keys: Int64[Tensor, " n"], ranks: int) -> Int64[Tensor, " candidates"] | None:
-    """Some points, by index, that have the nearest among them, after a look at a sample; None if it saves nothing."""
+    """Return indices of some points that contain the nearest, chosen by a sample; None if that saves nothing."""
     stride = len(keys) // SAMPLE
     if stride < 2 or ranks * 4 > len(keys):  # noqa: PLR2004 - too few to sample, or most are needed
         return None
     limit = keys[::stride].kthvalue(int(MARGIN * ranks / stride) + 8).values
-    found = (keys <= limit).nonzero()[:, 0]
-    return found if len(found) >= ranks else None
+    candidates = (keys <= limit).nonzero()[:, 0]
+    return candidates if len(candidates) >= ranks else None
 
 
 def orders(
     keys: Int64[Tensor, "references n"], ranks: int, space: Workspace | None = None
 ) -> Int64[Tensor, "references ranks"]:
-    """Indices of the nearest points of several references, or of one with a workspace."""
+    """Return the indices of the nearest points of several references, or of one with a workspace."""
     if len(keys) == 1:
         return nearest(keys[0], ranks, space)[None]
     if keys.device.type == "cpu":
@@ -216,13 +201,13 @@ def orders(
 
 
 def too_close(keys: Int64[Tensor, "references n"], order: Int64[Tensor, "references ranks"]) -> Int64[Tensor, " close"]:
-    """References whose nearest points are so much closer than points usually are that rounding decides their order."""
+    """Return the references whose nearest points are so close that rounding may decide their order."""
     few = min(NEAREST, order.shape[1]) - 1
     largest = keys.gather(1, order[:, few : few + 1])[:, 0]
     return (largest.view(torch.float64) < CLOSE).nonzero()[:, 0]
 
 
 def farthest(keys: Int64[Tensor, "references n"]) -> Int64[Tensor, " references"]:
-    """Index of the farthest point of each reference, of equally far ones the last."""
+    """Return the index of the farthest point of each reference; of ties, the last."""
     possible = keys.masked_fill(keys == NEVER, -1)
     return keys.shape[1] - 1 - possible.flip(1).argmax(1)

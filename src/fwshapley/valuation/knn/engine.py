@@ -1,30 +1,24 @@
-"""Values summed over reference points, shard by shard: each reference point is a game whose values have a closed form.
+"""Values summed over reference points: each reference point is a game whose values have a closed form.
 
-Shards have a fixed size and are added up in order, so that results do not depend on the number of cores; they may run
-anywhere joblib can reach. Memory grows with the points and the reference points of a block, never with all pairs.
+The reference points are divided into parts of a fixed size whose sums are added in order, so results do not depend on
+the number of cores. Parts may run anywhere joblib can reach. Memory grows with the number of points and with the
+reference points of a block, never with all pairs.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-import joblib
-import numpy as np
 import torch
 from jaxtyping import Float64, Int64
-from joblib.parallel import ThreadingBackend, get_active_backend
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fwshapley._internal.parallel import one_core
-from fwshapley.games.knn import Ties, Utility
-from fwshapley.semivalues import Semivalue
-from fwshapley.valuation.knn.closed_forms import ClosedForm, make_form
+from fwshapley._internal.parallel import count_threads, spread
+from fwshapley._internal.progress import ProgressBar, announce
+from fwshapley.valuation.knn.closed_forms import ClosedForm
 from fwshapley.valuation.knn.distances import (
     NEVER,
     Workspace,
@@ -35,208 +29,232 @@ from fwshapley.valuation.knn.distances import (
     too_close,
     whole_keys,
 )
+from fwshapley.valuation.knn.problem import NeighborProblem
 
-SHARDS = 64
-SMALLEST_SHARD, LARGEST_SHARD = 128, 512
-BLOCK_BYTES, MOST_ROWS = {"cpu": 2**27, "cuda": 2**29}, {"cpu": 128, "cuda": 2**12}
-"""Distances held at once, by each core or by the GPU, and reference points that they may belong to."""
+PARTS = 64
+MIN_PART, MAX_PART = 128, 512
+"""Number of parts of the reference, and reference points of a part at least and at most."""
+
+BLOCK_BYTES = {"cpu": 2**27, "cuda": 2**29}
+MAX_ROWS = {"cpu": 128, "cuda": 2**12}
+"""Distances in memory at once, for each core or for the GPU, and the most reference points that they belong to."""
+
+PAIR_SECONDS = {"cpu": 1e-7, "cuda": 4e-10}
+"""Time to sort one pair of a point and a reference point by distance, on one core or on a GPU."""
+
+COLUMN_SECONDS = {"cpu": 1e-10, "cuda": 1e-12}
+VALUE_SECONDS = {"cpu": 2e-8, "cuda": 1e-10}
+"""Further time for each feature, and for each value of each weighting."""
 
 
-@dataclass(frozen=True)
-class Game:
-    """All that makes the games but the points: hashable, so that each process builds the closed form once.
+def sum_values(
+    problem: NeighborProblem,
+    *,
+    tolerance: float = 0.0,
+    every_label: bool = False,
+    device: str = "cpu",
+    n_jobs: int | None = None,
+    progress: bool = True,
+) -> Float64[Tensor, "2 rows n"]:
+    """Return the sums over all reference points of the values of each point, and of the squared values.
 
-    Attributes:
-        scale: of the points, for distances by products; None for distances by differences.
-        device: the device that values are computed on.
-        every_label: whether points are also valued as if they had another label: rows are then (weights x classes).
+    Args:
+        problem: what is valued.
+        tolerance: largest error of a value.
+        every_label: also value each point as if it had another label; rows are then (weights x classes).
+        device: "cpu" or a GPU.
+        n_jobs: number of cores, as `value_neighbors` takes it.
+        progress: whether to announce long work and to show a progress bar.
     """
-
-    weights: tuple[Semivalue, ...]
-    counts: tuple[int, ...]
-    k: int
-    utility: Utility
-    ties: Ties
-    held_out: bool
-    tolerance: float
-    scale: float | None
-    device: str
-    every_label: bool = False
-
-    @property
-    def rows(self) -> int:
-        """Values of a point."""
-        return len(self.weights) * (len(self.counts) if self.every_label else 1)
-
-
-class Shard(NamedTuple):
-    """Some reference points: where they are, their labels, and the index of the first."""
-
-    references: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    first: int
+    rows = len(problem.weights) * (len(problem.classes) if every_label else 1)
+    _announce_costs(problem, rows, device=device, n_jobs=n_jobs, enabled=progress)
+    parts = divide_references(len(problem.reference_labels))
+    results: Iterable[Tensor]
+    if device == "cpu":
+        results = spread(_sum_part_on_cpu, parts, n_jobs, shared=(problem, tolerance, every_label), threads=True)
+    else:
+        x, y = _to_tensors(device, problem.places.factor, problem.labels)
+        options: Any = {"tolerance": tolerance, "every_label": every_label}
+        results = (_sum_part(problem, x, y, part, **options).cpu() for part in parts)
+    total = torch.zeros(2, rows, problem.n, dtype=torch.float64)
+    with ProgressBar("valuing", len(problem.reference_labels), enabled=progress) as bar:
+        for part, sums in zip(parts, results, strict=True):
+            total += sums
+            bar.advance(part.stop - part.start)
+    return total
 
 
-class Sums(NamedTuple):
-    """Sums over reference points of values and of their squares."""
+def value_every_label(
+    problem: NeighborProblem, *, device: str, n_jobs: int | None, progress: bool
+) -> Float64[Tensor, "n classes weights"]:
+    """Return the exact values of points as if they had each of the labels."""
+    sums = sum_values(problem, every_label=True, device=device, n_jobs=n_jobs, progress=progress)
+    mean = sums[0] / problem.n_references
+    return mean.view(len(problem.weights), len(problem.classes), -1).permute(2, 1, 0).contiguous()
 
-    values: Float64[Tensor, "weights n"]
-    squares: Float64[Tensor, "weights n"]
 
-    def plus(self, other: Sums) -> Sums:
-        """Return sums over the reference points of both."""
-        return Sums(self.values + other.values, self.squares + other.squares)
+def divide_references(count: int) -> list[slice]:
+    """Return parts of the reference, of a size that depends on the number of reference points alone."""
+    size = min(max(-(-count // PARTS), MIN_PART), MAX_PART)
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
-    def add(self, values: Float64[Tensor, "weights references n"]) -> None:
-        """Add values of some reference points, in place."""
-        if values.shape[1] == 1:
-            self.values.add_(values[:, 0])
-            self.squares.addcmul_(values[:, 0], values[:, 0])
+
+def _announce_costs(problem: NeighborProblem, rows: int, *, device: str, n_jobs: int | None, enabled: bool) -> None:
+    """Announce the expected time and memory of large problems."""
+    kind = torch.device(device).type
+    references = len(problem.reference_labels)
+    pair = PAIR_SECONDS[kind] + COLUMN_SECONDS[kind] * problem.n_columns
+    values = rows * VALUE_SECONDS[kind]
+    if problem.utility == "vote":
+        values *= len(problem.classes) * problem.k**2
+    workers = min(count_threads(n_jobs), references) if kind == "cpu" else 1
+    announce(
+        "valuing",
+        f"{problem.n:,} points by {references:,} reference points",
+        seconds=problem.n * references * (pair + values) / workers,
+        memory=problem.__sizeof__() + workers * (BLOCK_BYTES[kind] + 40 * rows * problem.n),
+        enabled=enabled,
+    )
+
+
+def _sum_part_on_cpu(problem: NeighborProblem, tolerance: float, every_label: bool, part: slice) -> Tensor:  # noqa: FBT001 - `spread` passes positional arguments
+    x, y = _to_tensors("cpu", problem.places.factor, problem.labels)
+    return _sum_part(problem, x, y, part, tolerance=tolerance, every_label=every_label)
+
+
+def _sum_part(
+    problem: NeighborProblem,
+    x: Float64[Tensor, "n wide"],
+    y: Int64[Tensor, " n"],
+    part: slice,
+    *,
+    tolerance: float,
+    every_label: bool,
+) -> Float64[Tensor, "2 rows n"]:
+    """Return the sums over one part of the reference."""
+    device = str(x.device)
+    references, reference_labels = _to_tensors(device, problem.reference[part], problem.reference_labels[part])
+    form = problem.form(device)
+    ranks = form.cut(tolerance)[0]
+    rows = len(problem.weights) * (len(problem.classes) if every_label else 1)
+    kind = x.device.type
+    # A core works on one reference point at a time, so the memory for its values is negligible.
+    pair_bytes = x.element_size() * len(x) * (rows if every_label and kind != "cpu" else 1)
+    fitting = max(BLOCK_BYTES[kind] // pair_bytes, 1)
+    size = min(1 << fitting.bit_length() - 1, MAX_ROWS[kind])  # matrix products are fastest for powers of two
+    space = Workspace.of(len(x), min(size, len(references))) if kind == "cpu" else None
+    total = x.new_zeros(2, rows, len(x))
+    for some, keys, order in _sort_blocks(
+        problem, references, x, first=part.start, ranks=ranks, size=size, space=space
+    ):
+        values = _value_points(form, keys, order, y, reference_labels[some], every_label=every_label, space=space)
+        if values.shape[1] == 1:  # in place, since memory for the sum would cost as much as the sum
+            total[0].add_(values[:, 0])
+            total[1].addcmul_(values[:, 0], values[:, 0])
         else:
-            self.values.add_(values.sum(1))
-            self.squares.add_(values.square().sum(1))
+            total[0].add_(values.sum(1))
+            total[1].add_(values.square().sum(1))
+    return total
 
 
-Task = partial[Sums]
-"""A shard's work, waiting for its shard."""
+def _sort_blocks(
+    problem: NeighborProblem,
+    references: Float64[Tensor, "part columns"],
+    x: Float64[Tensor, "n wide"],
+    *,
+    first: int,
+    ranks: int,
+    size: int,
+    space: Workspace | None,
+) -> Iterator[tuple[slice, Int64[Tensor, "some n"], Int64[Tensor, "some ranks"]]]:
+    """Yield some reference points after others, with the keys of all points and the order of the nearest ones.
 
+    The distances of a block are computed at once. A core then sorts one row at a time, which stays in its cache.
 
-@lru_cache(maxsize=2)
-def _form(game: Game) -> ClosedForm:
-    counts = torch.tensor(game.counts, device=game.device)
-    return make_form(game.utility, game.weights, counts, game.k, held_out=game.held_out, ties=game.ties)
-
-
-@lru_cache(maxsize=2)
-def cut(game: Game) -> tuple[int, float]:
-    """Ranks that count, and most that a value may be off for it."""
-    return _form(game).cut(game.tolerance)
-
-
-def make_shards(references: NDArray[np.float64], labels: NDArray[np.int64]) -> Iterator[Shard]:
-    """Shards of a size that depends on the number of references alone."""
-    size = min(max(-(-len(labels) // SHARDS), SMALLEST_SHARD), LARGEST_SHARD)
-    for first in range(0, len(labels), size):
-        yield Shard(references[first : first + size], labels[first : first + size], first)
-
-
-def add_up(
-    game: Game, factor: NDArray[np.float64], labels: NDArray[np.int64], shards: Sequence[Shard], n_jobs: int | None
-) -> Iterator[Sums]:
-    """Sums of one shard after another, computed side by side."""
-    if game.device != "cpu":
-        once = _tensor(factor, game.device), _tensor(labels, game.device)
-        yield from (_sum_shard(game, *once, shard) for shard in shards)
-        return
-    backend, _ = get_active_backend(prefer="threads")
-    spread = _spread_over_threads if isinstance(backend, ThreadingBackend) else _spread_by_joblib
-    yield from spread(partial(_sum_shard_on_one_core, game, factor, labels), shards, n_jobs)
-
-
-def _spread_over_threads(task: Task, shards: Sequence[Shard], n_jobs: int | None) -> Iterator[Sums]:
-    """Threads of our own, which unlike joblib's are waited for when the work is interrupted."""
-    workers = joblib.effective_n_jobs(n_jobs)
-    if n_jobs is None and workers == 1:
-        workers = joblib.cpu_count()
-    pool = ThreadPoolExecutor(workers)
-    try:
-        yield from pool.map(task, shards)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _spread_by_joblib(task: Task, shards: Sequence[Shard], n_jobs: int | None) -> Iterator[Sums]:
-    """Processes or machines, as the active `joblib.parallel_config` says."""
-    # Arrays are arguments of their own, which joblib shares between tasks rather than sending them with each.
-    calls = (joblib.delayed(task.func)(*task.args, shard) for shard in shards)
-    yield from joblib.Parallel(n_jobs, return_as="generator")(calls)
-
-
-def _sum_shard_on_one_core(game: Game, factor: NDArray[np.float64], labels: NDArray[np.int64], shard: Shard) -> Sums:
-    """A task is the work of one core, whose cache holds a row."""
-    with one_core():
-        return _sum_shard(game, factor, labels, shard)
-
-
-def _sum_shard(
-    game: Game, factor: NDArray[np.float64] | Tensor, labels: NDArray[np.int64] | Tensor, shard: Shard
-) -> Sums:
-    """Values of all points, summed over the reference points of a shard."""
-    x, y = _tensor(factor, game.device), _tensor(labels, game.device)
-    references, label = _tensor(shard.references, game.device), _tensor(shard.labels, game.device)
-    values = game.rows if game.every_label and game.device != "cpu" else 1  # a core works on one reference at a time
-    fitting = max(BLOCK_BYTES[x.device.type] // (x.element_size() * len(x) * values), 1)
-    rows = min(1 << fitting.bit_length() - 1, MOST_ROWS[x.device.type])  # products like powers of two
-    space, together = None, rows
-    if game.device == "cpu":
-        space, together = Workspace.of(len(x), min(rows, len(label))), 1
-    sums = Sums(x.new_zeros(game.rows, len(x)), x.new_zeros(game.rows, len(x)))
-    for start in range(0, len(label), rows):
-        block = references[start : start + rows]
-        if game.scale is None:
+    Args:
+        problem: what is valued.
+        references: the reference points of a part.
+        x: the points.
+        first: index of the first reference point of the part.
+        ranks: how many of the nearest points are needed.
+        size: reference points of a block.
+        space: memory for one block and row, on a CPU.
+    """
+    together = size if space is None else 1
+    for start in range(0, len(references), size):
+        block = references[start : start + size]
+        if problem.is_direct:
             distances = distances_directly(block, x)
         else:
-            distances = distances_by_product(block, x, game.scale, space)
+            distances = distances_by_product(block, x, problem.places.scale, space)
         for row in range(0, len(block), together):
-            here = slice(row, row + together)
-            keys = distances[here].view(torch.int64) if game.scale is None else whole_keys(distances[here])
-            own = shard.first + start + torch.arange(len(block), device=x.device)[here]
-            order = _order(game, keys, own, (block[here], x), space)
-            sums.add(_values(game, keys, order, y, label[start:][here], space=space))
-    return sums
+            some = slice(row, row + together)
+            keys = distances[some].view(torch.int64) if problem.is_direct else whole_keys(distances[some])
+            indices = torch.arange(len(keys), device=x.device) + (first + start + row)
+            order = _order(problem, keys, indices, (block[some], x), ranks=ranks, space=space)
+            yield slice(start + row, start + row + len(keys)), keys, order
 
 
 def _order(
-    game: Game,
-    keys: Int64[Tensor, "references n"],
-    own: Int64[Tensor, " references"],
+    problem: NeighborProblem,
+    keys: Int64[Tensor, "some n"],
+    indices: Int64[Tensor, " some"],
     places: tuple[Tensor, Tensor],
+    *,
+    ranks: int,
     space: Workspace | None,
-) -> Int64[Tensor, "references ranks"]:
-    """Order of the nearest points.
+) -> Int64[Tensor, "some ranks"]:
+    """Return the order of the nearest points.
+
+    Keys change in place: a point that is its own reference gets the key NEVER, and keys that are too coarse are
+    replaced by those of direct distances.
 
     Args:
-        game: what is played.
-        keys: to sort by; changed in place where they prove too coarse, and where a point is its own reference.
-        own: index of each reference point.
-        places: of reference points and of points.
-        space: where to leave the order of one reference point.
+        problem: what is valued.
+        keys: to sort by.
+        indices: index of each reference point.
+        places: coordinates of the reference points, and of all points.
+        ranks: how many of the nearest points are needed.
+        space: memory for the order of one reference point.
     """
-    ranks, each = cut(game)[0], torch.arange(len(keys), device=keys.device)
-    if game.held_out:
-        keys[each, own] = NEVER
+    rows = torch.arange(len(keys), device=keys.device)
+    if problem.held_out:
+        keys[rows, indices] = NEVER
     order = orders(keys, ranks, space)
-    again = each[:0] if game.scale is None else too_close(keys, order)
+    again = rows[:0] if problem.is_direct else too_close(keys, order)
     if len(again):
         references, x = places
         keys[again] = distances_directly(references[again], x).view(torch.int64)
-        if game.held_out:
-            keys[each, own] = NEVER
+        if problem.held_out:
+            keys[rows, indices] = NEVER
         order = orders(keys, ranks, space)
     return order
 
 
-def _values(
-    game: Game,
-    keys: Int64[Tensor, "references n"],
-    order: Int64[Tensor, "references ranks"],
+def _value_points(
+    form: ClosedForm,
+    keys: Int64[Tensor, "some n"],
+    order: Int64[Tensor, "some ranks"],
     y: Int64[Tensor, " n"],
-    label: Int64[Tensor, " references"],
+    reference_labels: Int64[Tensor, " some"],
     *,
+    every_label: bool,
     space: Workspace | None,
-) -> Float64[Tensor, "rows references n"]:
-    """Values of all points, for each reference point."""
-    form, ranks = _form(game), order.shape[1]
-    found = None if space is None else space.labels[None, :ranks]
-    labels = torch.gather(y.expand(len(order), -1), 1, order, out=found)
-    far = labels[:, -1] if ranks == form.n else y[farthest(keys)]
-    by_class = form.by_class(label, far)
-    if game.every_label:
-        by_rank = form.under_every_label(labels, label).flatten(0, 1)
-        level = None if by_class is None else by_class.mT.flatten(0, 1)[..., None].expand(-1, -1, len(y)).clone()
+) -> Float64[Tensor, "rows some n"]:
+    """Return the values of all points in the game of each reference point."""
+    out = None if space is None else space.labels[None, : order.shape[1]]
+    labels = torch.gather(y.expand(len(order), -1), 1, order, out=out)
+    farthest_labels = labels[:, -1] if order.shape[1] == form.n else y[farthest(keys)]
+    by_class = form.by_class(reference_labels, farthest_labels)
+    level = None
+    if every_label:
+        by_rank = form.under_every_label(labels, reference_labels).flatten(0, 1)
+        if by_class is not None:
+            level = by_class.mT.flatten(0, 1)[..., None].expand(-1, -1, len(y)).clone()
     else:
-        by_rank = form.by_rank(labels, label)
-        level = None if by_class is None else by_class[..., y]
+        by_rank = form.by_rank(labels, reference_labels)
+        if by_class is not None:
+            level = by_class[..., y]
     where = order.expand(len(by_rank), -1, -1)
     if level is None:
         level = by_rank.new_zeros(*by_rank.shape[:2], len(y))
@@ -246,11 +264,9 @@ def _values(
     return level.scatter_(2, where, by_rank)
 
 
-def _tensor(array: Tensor | NDArray[np.float64] | NDArray[np.int64], device: str) -> Tensor:
-    """Tensor of an array; where another process lends it, it is read-only, which torch warns of and we heed."""
-    if isinstance(array, Tensor):
-        return array
-    if array.flags.writeable:
-        return torch.from_numpy(array).to(device)
+def _to_tensors(device: str, *arrays: NDArray[Any]) -> list[Tensor]:
+    """Return arrays as tensors. Those that another process shares are read-only; nothing in this module writes."""
+    if all(array.flags.writeable for array in arrays):
+        return [torch.from_numpy(array).to(device) for array in arrays]
     with warnings.catch_warnings(action="ignore"):
-        return torch.from_numpy(array).to(device)
+        return [torch.from_numpy(array).to(device) for array in arrays]

@@ -1,8 +1,9 @@
-"""Exact values of points that were not there, from a stored index: what a point is worth in N + {point}.
+"""Exact values of new points from an index: the value of a point in the game of all training points and itself.
 
-For one reference point, a newcomer's value follows from its label and from how many of the n points are closer. The
-index keeps, for every reference point, the sorted distances of all points and the value at each of the n + 1 places
-between them; a new point costs its distances to the reference points, a binary search each, and a mean.
+For one reference point, the value of a new point depends on its label and on how many of the n training points are
+closer. The index contains, for every reference point, the sorted distances of all training points and the value at each
+of the n + 1 positions between them. A new point costs its distances to the reference points, a binary search in each
+row, and a mean.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.progress import ProgressBar
-from fwshapley.valuation.knn.closed_forms import ClosedForm, make_form
+from fwshapley.valuation.knn.closed_forms import make_form
 from fwshapley.valuation.knn.distances import (
-    MOST_DIRECT,
     NEVER,
     distances_by_product,
     distances_directly,
@@ -24,132 +24,124 @@ from fwshapley.valuation.knn.distances import (
     too_close,
     whole_keys,
 )
-from fwshapley.valuation.knn.engine import Sums
-from fwshapley.valuation.knn.problem import Setting
+from fwshapley.valuation.knn.problem import NeighborProblem
 
-MOST_BYTES = 2**33
+MAX_BYTES = 2**33
 """Largest index."""
 
 BLOCK_BYTES = 2**26
-"""Numbers worked on at once, when it is made and when it is asked."""
+"""Memory for the work on one block of reference points."""
 
 
 class NeighborIndex:
-    """Sorted distances, and what a newcomer is worth between any two of them, for every reference point.
+    """Sorted distances of the training points, and the value of a new point between any two of them.
 
     Args:
-        setting: what is played.
-        device: where it is kept, and asked.
-        progress: show a progress bar while it is made.
+        problem: the training points and reference points.
+        device: where the index is stored and used.
+        progress: show a progress bar while the index is made.
     """
 
-    def __init__(self, setting: Setting, *, device: str = "cpu", progress: bool = True) -> None:
-        self.setting, self.device = setting, device
-        self.references = torch.from_numpy(setting.places.references).to(device)
-        self.label = torch.from_numpy(setting.other_labels).to(device)
-        self._forms = _forms_with_newcomer(setting, device)
-        count, others = len(self.label), len(setting.labels) - setting.held_out
-        # A newcomer's label matters for the soft utility only in so far as it matches.
-        self.variants = 2 if setting.utility == "soft" else len(setting.classes)
-        size = 8 * count * (others + len(setting.weights) * self.variants * (others + 1))
-        if size > MOST_BYTES:
+    def __init__(self, problem: NeighborProblem, *, device: str = "cpu", progress: bool = True) -> None:
+        self.problem = problem
+        classes, count, others = len(problem.classes), len(problem.reference_labels), problem.n - problem.held_out
+        # Under the soft utility, a new point's label matters only in whether it matches the reference point's.
+        self.variants = 2 if problem.utility == "soft" else classes
+        size = 8 * count * (others + len(problem.weights) * self.variants * (others + 1))
+        if size > MAX_BYTES:
             raise ValueError(
-                f"an index of {others} points for {count} reference points takes {size / 2**30:.0f} GiB (limit "
-                f"{MOST_BYTES / 2**30:.0f}): take fewer reference points or weightings, or let AmortizedValuator learn"
+                f"the index of {others} points for {count} reference points needs {size / 2**30:.0f} GiB (limit "
+                f"{MAX_BYTES / 2**30:.0f}); use fewer reference points or weightings, or AmortizedValuator"
             )
+        self.factor = torch.from_numpy(problem.places.factor).to(device)
+        self.references = torch.from_numpy(problem.reference).to(device)
+        self.reference_labels = torch.from_numpy(problem.reference_labels).to(device)
+        joined = torch.eye(classes, dtype=torch.int64, device=device)[: 1 if problem.utility == "soft" else None]
+        self._forms = [  # of the game that a point of each class has joined; for the soft utility all are the same
+            make_form(
+                problem.utility, problem.weights, torch.tensor(problem.counts, device=device) + one, problem.k,
+                held_out=problem.held_out, ties=problem.ties,
+            )
+            for one in joined
+        ]  # fmt: skip
         self.keys = torch.empty(count, others, dtype=torch.int64, device=device)
         self.table = torch.empty(
-            len(setting.weights), self.variants, count, others + 1, dtype=torch.float64, device=device
+            len(problem.weights), self.variants, count, others + 1, dtype=torch.float64, device=device
         )
-        self.direct = torch.zeros(count, dtype=torch.bool, device=device)
-        self._fill(progress=progress)
+        self.direct = torch.full((count,), problem.is_direct, device=device)
+        rows = max(BLOCK_BYTES // (8 * problem.n * classes), 1)
+        with ProgressBar("indexing", count, enabled=progress) as bar:
+            for block in _divide(count, rows):
+                self._fill(block)
+                bar.advance(block.stop - block.start)
 
-    def _fill(self, *, progress: bool) -> None:
-        factor, labels = (
-            torch.from_numpy(each).to(self.device) for each in (self.setting.places.factor, self.setting.labels)
-        )
-        if len(self.setting.places.factor) * self.setting.columns * len(self.label) <= MOST_DIRECT:
-            self.direct[:] = True
+    def _fill(self, block: slice) -> None:
+        """Store the sorted distances and the values for some reference points."""
+        labels = torch.from_numpy(self.problem.labels).to(self.factor.device)
         others = self.keys.shape[1]
-        rows = max(BLOCK_BYTES // (8 * len(factor) * len(self.setting.classes)), 1)
-        with ProgressBar("indexing", len(self.label), enabled=progress) as bar:
-            for here in _blocks(len(self.label), rows):
-                keys, order = self._sorted(here, factor)
-                again = _flags(too_close(keys, order), len(keys)) & ~self.direct[here]
-                if bool(again.any()):
-                    self.direct[here] |= again
-                    keys, order = self._sorted(here, factor)
-                self.keys[here] = keys.gather(1, order)[:, :others]
-                self._fill_table(here, labels[order[:, :others]])
-                bar.advance(len(keys))
+        keys, order = self._sort(block)
+        again = torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
+        again[too_close(keys, order)] = True
+        if bool((again & ~self.direct[block]).any()):
+            self.direct[block] |= again
+            keys, order = self._sort(block)
+        self.keys[block] = keys.gather(1, order)[:, :others]
+        self._fill_table(block, labels[order[:, :others]])
 
-    def _sorted(self, here: slice, factor: Tensor) -> tuple[Int64[Tensor, "rows n"], Int64[Tensor, "rows n"]]:
-        keys = self._keys(here, factor)
-        if self.setting.held_out:
+    def _sort(self, block: slice) -> tuple[Int64[Tensor, "rows n"], Int64[Tensor, "rows n"]]:
+        keys = self._make_keys(block, self.factor)
+        if self.problem.held_out:
             rows = torch.arange(len(keys), device=keys.device)
-            keys[rows, here.start + rows] = NEVER
+            keys[rows, block.start + rows] = NEVER
         return keys, keys.sort(dim=1, stable=True).indices
 
-    def _fill_table(self, here: slice, labels: Int64[Tensor, "rows others"]) -> None:
-        label = self.label[here]
+    def _fill_table(self, block: slice, labels: Int64[Tensor, "rows others"]) -> None:
+        reference_labels = self.reference_labels[block]
         for variant in range(self.variants):
-            newcomer = torch.full_like(label, variant)
-            if self.setting.utility == "soft":
-                newcomer = (label + variant) % len(self.setting.classes)
+            new = torch.full_like(reference_labels, variant)
+            if self.problem.utility == "soft":
+                new = (reference_labels + variant) % len(self.problem.classes)
             form = self._forms[variant % len(self._forms)]
-            values = form.for_newcomer(labels, label, newcomer)
-            for farthest, where in ((labels[:, -1], slice(-1)), (newcomer, slice(-1, None))):
-                by_class = form.by_class(label, farthest)
+            values = form.for_newcomer(labels, reference_labels, new)
+            for farthest, where in ((labels[:, -1], slice(-1)), (new, slice(-1, None))):
+                by_class = form.by_class(reference_labels, farthest)
                 if by_class is not None:
-                    values[..., where] += by_class.gather(2, newcomer.expand(len(values), -1)[..., None])
-            self.table[:, variant, here] = values
+                    values[..., where] += by_class.gather(2, new.expand(len(values), -1)[..., None])
+            self.table[:, variant, block] = values
 
-    def _keys(self, here: slice, factor: Float64[Tensor, "points wide"]) -> Int64[Tensor, "rows points"]:
-        """Distances to sort by, of some reference points from any points."""
-        references, direct = self.references[here], self.direct[here]
+    def _make_keys(self, block: slice, factor: Float64[Tensor, "points wide"]) -> Int64[Tensor, "rows points"]:
+        """Return keys to sort any points by, for some reference points."""
+        references, direct = self.references[block], self.direct[block]
         keys = torch.empty(len(references), len(factor), dtype=torch.int64, device=factor.device)
         if bool(direct.any()):
             keys[direct] = distances_directly(references[direct], factor).view(torch.int64)
         if not bool(direct.all()):
-            found = distances_by_product(references[~direct], factor, self.setting.places.scale)
-            keys[~direct] = whole_keys(found)
+            products = distances_by_product(references[~direct], factor, self.problem.places.scale)
+            keys[~direct] = whole_keys(products)
         return keys
 
-    def value(self, x: NDArray[np.float64], labels: Int64[Tensor, " points"]) -> Sums:
-        """Sums over reference points of the values of new points, each in the company of the n alone."""
-        factor = torch.from_numpy(place_more(x, self.setting.places.center, self.setting.metric)).to(self.device)
-        labels = labels.to(self.device)
-        weights, _, count, places = self.table.shape
+    def sum_values(
+        self, x: NDArray[np.float64], labels: Int64[Tensor, " points"]
+    ) -> Float64[Tensor, "2 weights points"]:
+        """Return sums over the reference points of the values of new points, and of the squared values."""
+        device = self.factor.device
+        factor = torch.from_numpy(place_more(x, self.problem.places.center, self.problem.metric)).to(device)
+        labels = labels.to(device)
+        weights, _, count, positions = self.table.shape
         table = self.table.flatten(1)
-        sums = Sums(table.new_zeros(weights, len(x)), table.new_zeros(weights, len(x)))
-        for here in _blocks(count, max(BLOCK_BYTES // (8 * len(x) * weights), 1)):
-            closer = torch.searchsorted(self.keys[here], self._keys(here, factor), right=True)
-            label = self.label[here][:, None]
-            variant = labels.expand(len(label), -1)
-            if self.setting.utility == "soft":
-                variant = (variant != label).long()
-            row = torch.arange(here.start, here.start + len(label), device=table.device)[:, None]
-            sums.add(table[:, (variant * count + row) * places + closer])
-        return sums
+        total = table.new_zeros(2, weights, len(x))
+        for block in _divide(count, max(BLOCK_BYTES // (8 * len(x) * weights), 1)):
+            closer = torch.searchsorted(self.keys[block], self._make_keys(block, factor), right=True)
+            reference_labels = self.reference_labels[block][:, None]
+            variant = labels.expand(len(reference_labels), -1)
+            if self.problem.utility == "soft":
+                variant = (variant != reference_labels).long()
+            row = torch.arange(block.start, block.stop, device=device)[:, None]
+            values = table[:, (variant * count + row) * positions + closer]
+            total[0] += values.sum(1)
+            total[1] += values.square().sum(1)
+        return total.cpu()
 
 
-def _forms_with_newcomer(setting: Setting, device: str) -> list[ClosedForm]:
-    """Closed form of the game that a point of each class has joined; the soft one is the same for all."""
-    counts = torch.bincount(torch.from_numpy(setting.labels), minlength=len(setting.classes)).to(device)
-    joined = torch.eye(len(setting.classes), dtype=torch.int64, device=device)[
-        : 1 if setting.utility == "soft" else None
-    ]
-    return [
-        make_form(
-            setting.utility, setting.weights, counts + one, setting.k, held_out=setting.held_out, ties=setting.ties
-        )
-        for one in joined
-    ]
-
-
-def _blocks(count: int, size: int) -> list[slice]:
+def _divide(count: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def _flags(rows: Int64[Tensor, " some"], count: int) -> Tensor:
-    return torch.zeros(count, dtype=torch.bool, device=rows.device).index_fill_(0, rows, value=True)

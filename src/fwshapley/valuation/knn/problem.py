@@ -1,144 +1,207 @@
-"""Points, reference points and what is played among them: checked once, for all that values by nearest neighbors."""
+"""A nearest-neighbor problem: points, reference points and the game that they define, checked once."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple, get_args
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, get_args
 
 import numpy as np
-from jaxtyping import Int64
+import torch
+from jaxtyping import Float64, Int64
+from numpy import ndarray
 from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_choice, check_whole
 from fwshapley.games.knn import Ties, Utility
-from fwshapley.semivalues import Semivalue, Shapley, check_semivalue
-from fwshapley.valuation.digests import digest_each, digest_points
-from fwshapley.valuation.knn.distances import MOST_DIRECT, Metric, Places, place
-from fwshapley.valuation.knn.engine import Game
-from fwshapley.valuation.validation import check_labels, check_points, column_names, in_order
+from fwshapley.semivalues import Semivalue, check_weights
+from fwshapley.valuation.knn.closed_forms import ClosedForm, make_form
+from fwshapley.valuation.knn.distances import Metric, Places, place
+from fwshapley.valuation.validation import check_labels, check_points, column_names, reorder_columns
+
+MAX_DIRECT = 2**28
+"""Coordinates up to which distances come from squared differences, which is exact where points coincide."""
+
+DIGEST_ROWS = 1024
 
 
-class Setting(NamedTuple):
-    """What is played, and among whom.
+@dataclass(frozen=True, eq=False)
+class NeighborProblem:
+    """Points that are valued by how well the k nearest of them predict the labels of reference points.
 
     Attributes:
-        places: of points and reference points.
-        labels: class numbers of the points.
-        other_labels: of the reference points.
-        classes: the labels that they stand for.
-        names: of the columns, where they have some.
-        held_out: each reference point is one of the points, and no player of its own game.
-        digest: of points and labels.
-        reference_keys: digest of each reference point and its label; None if points are valued by each other.
+        places: coordinates of points and reference points, as distances are computed from them.
+        labels: class number of each point.
+        reference_labels: class number of each reference point.
+        classes: the labels that class numbers stand for, in order.
+        weights: semivalues.
+        k: number of nearest neighbors.
+        utility: how their prediction is scored.
+        ties: which class wins a tied vote.
+        metric: how distances are measured.
+        held_out: whether the reference points are the points themselves; each is then left out of its own game.
+        column_names: names of the features, or None.
+        digest: hash of points and labels.
+        reference_keys: hash of each reference point and its label; None if `held_out`.
     """
 
     places: Places
     labels: NDArray[np.int64]
-    other_labels: NDArray[np.int64]
+    reference_labels: NDArray[np.int64]
     classes: NDArray[Any]
-    names: tuple[Any, ...] | None
     weights: tuple[Semivalue, ...]
     k: int
     utility: Utility
     ties: Ties
     metric: Metric
     held_out: bool
+    column_names: tuple[Any, ...] | None
     digest: str
     reference_keys: Int64[Tensor, " references"] | None
 
     @property
-    def columns(self) -> int:
-        """Features of a point."""
+    def points(self) -> Float64[ndarray, "n columns"]:
+        """Features of the points, around `places.center`."""
+        return self.places.factor[:, :-2]
+
+    @property
+    def reference(self) -> Float64[ndarray, "references columns"]:
+        """Features of the reference points, around the same center."""
+        return self.places.reference
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return len(self.labels)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of features."""
         return len(self.places.center)
+
+    @property
+    def n_references(self) -> int:
+        """Number of reference points that the value of a point is a mean over."""
+        return len(self.reference_labels) - self.held_out
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """Classes as text."""
-        return class_names(self.classes)
+        return name_classes(self.classes)
 
-    def game(self, *, tolerance: float = 0.0, device: str = "cpu", every_label: bool = False) -> Game:
-        """Return all but the points, as shards are told."""
-        by_product = len(self.places.factor) * self.columns * len(self.other_labels) > MOST_DIRECT
-        return Game(
-            weights=self.weights,
-            counts=tuple(np.bincount(self.labels, minlength=len(self.classes)).tolist()),
-            k=self.k,
-            utility=self.utility,
-            ties=self.ties,
-            held_out=self.held_out,
-            tolerance=tolerance,
-            scale=self.places.scale if by_product else None,
-            device=device,
-            every_label=every_label,
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Number of points of each class."""
+        return tuple(np.bincount(self.labels, minlength=len(self.classes)).tolist())
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether distances come from differences; in larger problems they come from matrix products."""
+        return self.n * self.n_columns * len(self.reference_labels) <= MAX_DIRECT
+
+    def form(self, device: str) -> ClosedForm:
+        """Return the closed form of the values of one reference point."""
+        return _make_form_once(
+            self.utility, self.weights, self.counts, self.k, held_out=self.held_out, ties=self.ties, device=device
         )
 
+    def __sizeof__(self) -> int:
+        """Bytes of all arrays, by which backends of joblib decide whether to share the problem between tasks."""
+        arrays = (self.places.factor, self.places.reference, self.labels, self.reference_labels)
+        return sum(array.nbytes for array in arrays)
 
-def check_setting(
+
+@lru_cache(maxsize=4)
+def _make_form_once(
+    utility: Utility,
+    weights: tuple[Semivalue, ...],
+    counts: tuple[int, ...],
+    k: int,
+    *,
+    held_out: bool,
+    ties: Ties,
+    device: str,
+) -> ClosedForm:
+    """Make a closed form once per process, however many tasks need it."""
+    return make_form(utility, weights, torch.tensor(counts, device=device), k, held_out=held_out, ties=ties)
+
+
+def check_problem(
     x: Array,
     y: Array,
-    x_reference: Array | None = None,
-    y_reference: Array | None = None,
+    reference: tuple[Array, Array] | None = None,
     *,
-    weights: Sequence[Semivalue],
+    weights: Semivalue | Sequence[Semivalue] | None,
     k: int,
     utility: Utility = "soft",
     ties: Ties = "lowest",
     metric: Metric = "euclidean",
-) -> Setting:
-    """Return the setting that arguments of `value_neighbors` describe, or raise an error that says what is wrong."""
+) -> NeighborProblem:
+    """Return the problem that arguments of `value_neighbors` describe, or raise an error that names the argument."""
+    semivalues = tuple(check_weights(weights))
     for name, value, choices in (("utility", utility, Utility), ("ties", ties, Ties), ("metric", metric, Metric)):
         check_choice(name, value, get_args(choices))
+    k = check_whole("k", k)
     names = column_names(x)
     points = check_points("x", x)
     labels, classes = check_labels("y", y, len(points))
-    if (x_reference is None) != (y_reference is None):
-        raise ValueError("x_reference and y_reference go together: give both, or neither to value points by each other")
-    held_out = x_reference is None
-    if x_reference is None or y_reference is None:
-        others, other_labels = None, labels
-    else:
-        others = check_points("x_reference", in_order("x_reference", x_reference, names), columns=points.shape[1])
-        other_labels, _ = check_labels("y_reference", y_reference, len(others), classes=classes)
-    k = check_whole("k", k)
-    if k > len(points) - held_out:
-        raise ValueError(
-            f"k = {k} neighbors are more than the {len(points) - held_out} points there are to choose from"
-        )
-    return Setting(
-        place(points, others, metric),
-        labels,
-        other_labels,
-        classes,
-        names,
-        tuple(weights),
-        k,
-        utility,
-        ties,
-        metric,
-        held_out,
-        digest_points(points, labels, class_names(classes)),
-        None if others is None else digest_each(others, other_labels),
+    others, reference_labels = None, labels
+    if reference is not None:
+        x_reference, y_reference = check_reference(reference)
+        x_reference = reorder_columns("reference[0]", x_reference, names)
+        others = check_points("reference[0]", x_reference, columns=points.shape[1])
+        reference_labels, _ = check_labels("reference[1]", y_reference, len(others), classes=classes)
+    neighbors = len(points) - (reference is None)
+    if k > neighbors:
+        raise ValueError(f"k must be at most {neighbors}, the number of points to choose neighbors from, got {k}")
+    return NeighborProblem(
+        places=place(points, others, metric),
+        labels=labels,
+        reference_labels=reference_labels,
+        classes=classes,
+        weights=semivalues,
+        k=k,
+        utility=utility,
+        ties=ties,
+        metric=metric,
+        held_out=others is None,
+        column_names=names,
+        digest=digest_points(points, labels, name_classes(classes)),
+        reference_keys=None if others is None else _digest_rows(others, reference_labels),
     )
 
 
-def class_names(classes: NDArray[Any]) -> tuple[str, ...]:
-    """Classes as text."""
+def check_reference(reference: object) -> tuple[Array, Array]:
+    """Return reference points and their labels, or raise an error."""
+    if not isinstance(reference, (tuple, list)) or len(reference) != 2:  # noqa: PLR2004 - points and labels
+        raise ValueError(
+            "reference must be a pair (x, y) of points and labels, or None to value the points by each other; got "
+            f"{type(reference).__name__}"
+        )
+    return reference[0], reference[1]
+
+
+def name_classes(classes: NDArray[Any]) -> tuple[str, ...]:
+    """Return classes as text."""
     return tuple(map(str, classes.tolist()))
 
 
-def check_weights(weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
-    """Return one or several weightings as a list; None is Shapley."""
-    if weights is None:
-        return [Shapley()]
-    several = list(weights) if isinstance(weights, (list, tuple)) else [weights]
-    if not several:
-        raise ValueError("weights is an empty list; give at least one semivalue")
-    return [check_semivalue(each) for each in several]
+def digest_points(x: NDArray[np.floating[Any]], labels: NDArray[np.int64], classes: Sequence[str]) -> str:
+    """Return a hash of points, class numbers and class names; it does not depend on the kind of array or machine."""
+    state = hashlib.blake2b(repr((x.shape, tuple(classes))).encode(), digest_size=16)
+    state.update(labels.astype("<i8").tobytes())
+    for start in range(0, len(x), DIGEST_ROWS):
+        state.update(x[start : start + DIGEST_ROWS].astype("<f8").tobytes())
+    return state.hexdigest()
 
 
-def check_pair(reference: object) -> tuple[Array, Array]:
-    """Return reference points and their labels."""
-    if not isinstance(reference, (tuple, list)) or len(reference) != 2:  # noqa: PLR2004 - a pair
-        raise ValueError("reference must be a pair, (points, labels), or None to value points by each other")
-    return reference[0], reference[1]
+def _digest_rows(x: NDArray[np.floating[Any]], labels: NDArray[np.int64]) -> Int64[Tensor, " points"]:
+    """Return a hash of every point with its class number."""
+    keys = b"".join(
+        hashlib.blake2b(row.astype("<f8").tobytes(), digest_size=8, salt=label.to_bytes(8, "little")).digest()
+        for row, label in zip(x, labels.tolist(), strict=True)
+    )
+    return torch.from_numpy(np.frombuffer(keys, dtype="<i8").astype(np.int64))

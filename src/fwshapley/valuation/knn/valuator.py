@@ -1,35 +1,33 @@
-"""What each training point is worth to its nearest neighbors' predictions: exact, for every weighting."""
+"""Exact data values of a nearest-neighbor classifier, for every weighting; and the labels that neighbors suggest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Int64
 from torch import Tensor
 
-from fwshapley._internal.checks import Array, check_real
-from fwshapley._internal.progress import ProgressBar
+from fwshapley._internal.checks import Array, check_choice, check_jobs, check_real, check_whole
+from fwshapley._internal.tensor_checks import check_classes
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.semivalues import Semivalue
 from fwshapley.valuation.base import Valuator
-from fwshapley.valuation.digests import digest_points
-from fwshapley.valuation.knn.distances import Metric
-from fwshapley.valuation.knn.engine import Game, Sums, add_up, cut, make_shards
+from fwshapley.valuation.knn.distances import NEVER, Metric, distances_directly, nearest, place
+from fwshapley.valuation.knn.engine import sum_values
 from fwshapley.valuation.knn.index import NeighborIndex
-from fwshapley.valuation.knn.problem import Setting, check_pair, check_setting, check_weights
-from fwshapley.valuation.result import OTHER_POINTS, Valuation, from_sums
-from fwshapley.valuation.validation import NEWCOMER_ADVICE, check_device, check_labels, check_points, in_order
+from fwshapley.valuation.knn.problem import NeighborProblem, check_problem, digest_points
+from fwshapley.valuation.result import OTHER_POINTS, Valuation, make_valuation
+from fwshapley.valuation.validation import UNSEEN_ADVICE, check_device, check_labels, check_points, reorder_columns
 from fwshapley.version import __version__
 
 
 def value_neighbors(
     x: Array,
     y: Array,
-    x_reference: Array | None = None,
-    y_reference: Array | None = None,
+    reference: tuple[Array, Array] | None = None,
     *,
     k: int = 5,
     weights: Semivalue | Sequence[Semivalue] | None = None,
@@ -41,112 +39,70 @@ def value_neighbors(
     n_jobs: int | None = None,
     progress: bool = True,
 ) -> Valuation:
-    """Value training points by how much they help a K-nearest-neighbor classifier on reference points.
+    """Value training points by how much they help a k-nearest-neighbor classifier to predict reference points.
+
+    Each reference point is a game of the training points: the value of a coalition is how well the k nearest of its
+    members predict the label of the reference point. A value is the mean of a point's semivalues over these games, in
+    closed form (docs/math.md, section 6).
 
     Args:
         x: features of the training points, (n, ...).
         y: their labels: numbers or text.
-        x_reference: points to be predicted, of every class: those of a class that is missing can only seem to do harm.
-            None values each training point by how it serves the others.
-        y_reference: their labels.
-        k: neighbors that decide.
-        weights: a semivalue, or several, which share all distances and sorts; None is Shapley.
-        utility: "soft", the share of the K nearest that have the label; "normalized", their share of those there are;
-            "vote", whether the label wins the vote among them.
-        ties: of a vote, go to the "lowest" class or are "shared".
-        metric: "euclidean" or "cosine". Columns are not scaled: a column of large numbers counts most.
-        tolerance: most that any value may be off, for speed: weightings of large coalitions depend on few neighbors.
+        reference: points to predict and their labels, a pair (x, y). They should contain every class: a point whose
+            class is missing can only do harm. None values each training point by how it helps to predict the others.
+        k: number of nearest neighbors.
+        weights: a semivalue, or a list of them, which share all distances and sorts; None is Shapley.
+        utility: "soft", the number of the k nearest that have the correct label, divided by k; "normalized", the same
+            divided by the number of members if there are fewer than k; "vote", whether the correct label wins the vote
+            among the k nearest.
+        ties: of a vote go to the "lowest" class, or are "shared".
+        metric: "euclidean" or "cosine". Columns are not scaled: columns of large numbers count most.
+        tolerance: largest error of a value; larger is faster, since weightings that favor large coalitions depend on
+            few neighbors.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        n_jobs: cores to use on a CPU; None is as many as an active `joblib.parallel_config` asks for, if that is more
-            than one, else all. Its backend may also spread the work over processes or machines.
-        progress: show progress when it takes long: a bar on a terminal, lines elsewhere.
+        n_jobs: number of CPU cores; None uses the number of an active `joblib.parallel_config` if it is more than one,
+            else all. The backend of `joblib.parallel_config` may distribute the work over processes or machines.
+        progress: announce long work, and show progress: a bar on a terminal, lines elsewhere.
 
     Returns:
-        Values with standard errors over reference points, (n,), or (weights, n) for several weightings.
+        Values with standard errors over the reference points, (n,), or (weights, n) for a list of weightings.
 
     Example:
-        >>> value_neighbors(x, y, x_valid, y_valid, weights=Beta(4, 1)).suspects(20)
+        >>> import fwshapley as fw
+        >>> x = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0], [4]], 30, axis=0)
+        >>> y = np.repeat([0, 1], 30)
+        >>> y[7] = 1  # a wrong label
+        >>> fw.value_neighbors(x, y, weights=fw.Beta(4, 1)).suspects(1)
+        tensor([7])
     """
-    setting = check_setting(
-        x, y, x_reference, y_reference, weights=check_weights(weights), k=k, utility=utility, ties=ties, metric=metric
-    )
-    stacked = isinstance(weights, (list, tuple))
-    return _value(setting, stacked=stacked, tolerance=tolerance, device=device, n_jobs=n_jobs, progress=progress)
-
-
-def _value(
-    setting: Setting, *, stacked: bool, tolerance: float, device: str | torch.device, n_jobs: int | None, progress: bool
-) -> Valuation:
-    tolerance = check_real("tolerance", tolerance)
-    if tolerance < 0:
-        raise ValueError(f"tolerance must not be negative, got {tolerance:g}")
-    game = setting.game(tolerance=tolerance, device=check_device(device))
-    total = sum_values(setting, game, n_jobs=n_jobs, progress=progress)
-    return from_sums(
-        total.values.cpu(),
-        total.squares.cpu(),
-        references=len(setting.other_labels) - setting.held_out,
-        weights=list(setting.weights) if stacked else setting.weights[0],
-        labels=torch.from_numpy(setting.labels),
-        classes=setting.class_names,
-        error_bound=cut(game)[1],
-        provenance=_provenance(setting, tolerance=tolerance),
-        reference_keys=setting.reference_keys,
-    )
-
-
-def sum_values(setting: Setting, game: Game, *, n_jobs: int | None, progress: bool) -> Sums:
-    """Add up values over all reference points, with a progress bar."""
-    shards = list(make_shards(setting.places.references, setting.other_labels))
-    with ProgressBar("valuing", len(setting.other_labels), enabled=progress) as bar:
-        total: Sums | None = None
-        for shard, found in zip(
-            shards, add_up(game, setting.places.factor, setting.labels, shards, n_jobs), strict=True
-        ):
-            total = total.plus(found) if total else found
-            bar.advance(len(shard.labels))
-    assert total is not None  # noqa: S101 - there is a reference point at least
-    return total
-
-
-def value_every_label(
-    setting: Setting, *, device: str, n_jobs: int | None, progress: bool
-) -> Float64[Tensor, "n classes weights"]:
-    """Exact values of points as if they had each of the labels."""
-    total = sum_values(setting, setting.game(device=device, every_label=True), n_jobs=n_jobs, progress=progress)
-    mean = total.values.cpu() / (len(setting.other_labels) - setting.held_out)
-    return mean.view(len(setting.weights), len(setting.classes), -1).permute(2, 1, 0).contiguous()
-
-
-def _provenance(setting: Setting, *, tolerance: float) -> dict[str, Any]:
-    return {
-        "method": f"{setting.k} nearest neighbors, {setting.utility}",
-        "k": setting.k,
-        "utility": setting.utility,
-        "ties": setting.ties,
-        "metric": setting.metric,
-        "tolerance": tolerance,
-        "reference": OTHER_POINTS if setting.held_out else "given",
-        "points": setting.digest,
-        "fwshapley": __version__,
-    }
+    valuator = KNNValuator(
+        k, weights=weights, utility=utility, ties=ties, metric=metric, tolerance=tolerance, device=device,
+        n_jobs=n_jobs, progress=progress,
+    )  # fmt: skip
+    return valuator.fit(x, y, reference).result_
 
 
 class KNNValuator(Valuator):
-    """Values of training points for a K-nearest-neighbor classifier, in scikit-learn's manners.
+    """Values of training points for a k-nearest-neighbor classifier, with the interface of scikit-learn.
 
-    Arguments are those of `value_neighbors`.
+    The arguments are those of `value_neighbors`.
 
     Attributes:
         result_: the Valuation, after `fit`.
         values_: its values.
-        setting_: the points, kept for `value`.
+        n_features_in_: number of features of a point.
+        problem_: the points in the form that `value` needs.
 
     Example:
-        >>> KNNValuator(k=5, weights=Beta(4, 1)).fit(x, y, reference=(x_valid, y_valid)).result_.suspects(20)
+        >>> import fwshapley as fw
+        >>> x = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0], [4]], 30, axis=0)
+        >>> y = np.repeat([0, 1], 30)
+        >>> valuator = fw.KNNValuator(k=5, weights=fw.Beta(4, 1)).fit(x, y)
+        >>> valuator.value([[4.0, 4.0], [4.0, 4.0]], [0, 1]).values > 0  # the first has a wrong label
+        tensor([False,  True])
     """
 
-    setting_: Setting
+    problem_: NeighborProblem
     index_: NeighborIndex | None
 
     def __init__(
@@ -162,57 +118,140 @@ class KNNValuator(Valuator):
         n_jobs: int | None = None,
         progress: bool = True,
     ) -> None:
-        self.k, self.weights, self.utility, self.ties, self.metric = k, weights, utility, ties, metric
-        self.tolerance, self.device, self.n_jobs, self.progress = tolerance, device, n_jobs, progress
+        self.k = k
+        self.weights = weights
+        self.utility: Utility = utility
+        self.ties: Ties = ties
+        self.metric: Metric = metric
+        self.tolerance = tolerance
+        self.device = device
+        self.n_jobs = n_jobs
+        self.progress = progress
 
     def fit(self, x: Array, y: Array, reference: tuple[Array, Array] | None = None) -> Self:
-        """Value the points of x by their use for reference points, or each by its use for the others."""
-        x_reference, y_reference = (None, None) if reference is None else check_pair(reference)
-        setting = check_setting(
-            x, y, x_reference, y_reference, weights=check_weights(self.weights),
-            k=self.k, utility=self.utility, ties=self.ties, metric=self.metric,
-        )  # fmt: skip
-        result = _value(
-            setting, stacked=isinstance(self.weights, (list, tuple)), tolerance=self.tolerance,
-            device=self.device, n_jobs=self.n_jobs, progress=self.progress,
-        )  # fmt: skip
-        vars(self).update(setting_=setting, result_=result, index_=None)
+        """Value the points of x by how they help to predict reference points, or each other.
+
+        Args:
+            x: features of the training points.
+            y: their labels.
+            reference: reference points and their labels, or None.
+        """
+        tolerance = check_real("tolerance", self.tolerance)
+        if tolerance < 0:
+            raise ValueError(f"tolerance must be at least 0, got {tolerance:g}")
+        n_jobs = check_jobs(self.n_jobs)
+        device = check_device(self.device)
+        problem = check_problem(
+            x, y, reference, weights=self.weights, k=self.k, utility=self.utility, ties=self.ties, metric=self.metric
+        )
+        sums = sum_values(problem, tolerance=tolerance, device=device, n_jobs=n_jobs, progress=self.progress)
+        result = make_valuation(
+            sums,
+            references=problem.n_references,
+            weights=list(problem.weights) if isinstance(self.weights, (list, tuple)) else problem.weights[0],
+            labels=torch.from_numpy(problem.labels),
+            classes=problem.class_names,
+            error_bound=problem.form(device).cut(tolerance)[1],
+            provenance=_provenance(problem, tolerance=tolerance),
+            reference_keys=problem.reference_keys,
+        )
+        self.problem_ = problem
+        self.result_ = result
+        self.index_ = None
+        self.n_features_in_ = problem.n_columns
         return self
 
     def value(self, x: Array, y: Array) -> Valuation:
-        """Value points that `fit` did not see, each as if it alone had joined the training points; exact.
+        """Return the exact values of new points, each as if it alone had joined the training points.
 
-        The first call makes an index, as long a task as `fit`, which takes 8 bytes for each pair of a training and a
-        reference point, and as many again for each weighting and label that matters.
+        The first call makes an index, which takes as long as `fit` and 8 bytes for each pair of a training point and a
+        reference point, and as many again for each weighting and relevant label.
 
         Args:
             x: features of the new points.
-            y: their labels, of the classes that `fit` saw.
+            y: their labels, which must be among the classes of `fit`.
         """
-        self.values_  # noqa: B018 - says what to do if there are none
-        setting, result = self.setting_, self.result_
-        points = check_points("x", in_order("x", x, setting.names), columns=setting.columns)
-        labels, _ = check_labels("y", y, len(points), classes=setting.classes, advice=NEWCOMER_ADVICE)
-        index = self._find_index(setting)
+        self._check_fitted()
+        problem, result, index = self.problem_, self.result_, self.index_
+        points = check_points("x", reorder_columns("x", x, problem.column_names), columns=problem.n_columns)
+        labels, _ = check_labels("y", y, len(points), classes=problem.classes, advice=UNSEEN_ADVICE)
+        if index is None or index.problem is not problem:
+            index = NeighborIndex(problem, device=check_device(self.device), progress=self.progress)
+            self.index_ = index
         codes = torch.from_numpy(labels)
-        sums = index.value(points.astype(np.float64), codes)
-        facts = {"points": digest_points(points, labels, setting.class_names), "training_points": setting.digest}
-        return from_sums(
-            sums.values.cpu(),
-            sums.squares.cpu(),
-            references=len(setting.other_labels),
+        changed = {"points": digest_points(points, labels, problem.class_names), "training_points": problem.digest}
+        return make_valuation(
+            index.sum_values(points.astype(np.float64), codes),
+            references=len(problem.reference_labels),
             weights=result.weights,
             labels=codes,
-            classes=setting.class_names,
+            classes=problem.class_names,
             error_bound=0.0,
-            provenance=_provenance(setting, tolerance=0.0) | facts,
-            reference_keys=setting.reference_keys,
+            provenance=_provenance(problem, tolerance=0.0) | changed,
+            reference_keys=problem.reference_keys,
         )
 
-    def _find_index(self, setting: Setting) -> NeighborIndex:
-        """Return the index of a setting: that of an earlier call, or a new one."""
-        index = self.index_
-        if index is None or index.setting is not setting:
-            index = NeighborIndex(setting, device=check_device(self.device), progress=self.progress)
-            self.index_ = index
-        return index
+
+def _provenance(problem: NeighborProblem, *, tolerance: float) -> dict[str, Any]:
+    """Return what a valuation records about its problem, JSON-compatible."""
+    return {
+        "method": f"{problem.k} nearest neighbors, {problem.utility}",
+        "k": problem.k,
+        "utility": problem.utility,
+        "ties": problem.ties,
+        "metric": problem.metric,
+        "tolerance": tolerance,
+        "reference": OTHER_POINTS if problem.held_out else "given",
+        "points": problem.digest,
+        "fwshapley": __version__,
+    }
+
+
+class Suggestions(NamedTuple):
+    """Labels that nearest neighbors suggest.
+
+    Attributes:
+        labels: class number of each suggestion, as in `Valuation.labels`.
+        votes: number of the neighbors that have that label.
+        neighbors: indices of the neighbors, from the nearest on.
+    """
+
+    labels: Int64[Tensor, " points"]
+    votes: Int64[Tensor, " points"]
+    neighbors: Int64[Tensor, "points k"]
+
+
+def suggest_labels(
+    x: Array, y: Array, points: Sequence[int] | Int64[Tensor, " points"], *, k: int = 5, metric: Metric = "euclidean"
+) -> Suggestions:
+    """Return the most frequent label among the k nearest other points; a tie goes to the nearest of the tied labels.
+
+    Args:
+        x: features of all points, (n, ...).
+        y: their labels.
+        points: indices of the points to suggest a label for.
+        k: number of neighbors.
+        metric: "euclidean" or "cosine".
+
+    Example:
+        >>> suggest_labels([[0.0], [1.0], [1.1], [1.2]], ["a", "b", "b", "a"], points=[3], k=2).labels
+        tensor([1])
+    """
+    table = check_points("x", x)
+    labels = torch.from_numpy(check_labels("y", y, len(table))[0])
+    if check_whole("k", k) >= len(table):
+        raise ValueError(f"k must be at most {len(table) - 1}, the number of other points, got {k}")
+    check_choice("metric", metric, get_args(Metric))
+    factor = torch.from_numpy(place(table, None, metric).factor)
+    rows = check_classes("points", points, len(table)) if len(points) else torch.empty(0, dtype=torch.int64)
+    neighbors = torch.empty(len(rows), k, dtype=torch.int64)
+    suggested, votes = torch.empty_like(rows), torch.empty_like(rows)
+    for row, point in enumerate(rows.tolist()):  # one at a time: a row of distances is large
+        keys = distances_directly(factor[[point], :-2], factor)[0].view(torch.int64)
+        keys[point] = NEVER
+        neighbors[row] = nearest(keys, k)
+        neighbor_labels = labels[neighbors[row]]
+        frequency = torch.bincount(neighbor_labels)[neighbor_labels]
+        suggested[row] = neighbor_labels[frequency.argmax()]  # the first of the most frequent, which is the nearest
+        votes[row] = frequency.max()
+    return Suggestions(suggested, votes, neighbors)

@@ -1,6 +1,1 @@
-"""Valuation by networks: one pass for the value of a point, seen or unseen, without the training set."""
-
-from fwshapley.valuation.learned.knowledge import Likeness
-from fwshapley.valuation.learned.valuator import AmortizedValuator
-
-__all__ = ["AmortizedValuator", "Likeness"]
+"""Values predicted by a network: in one pass, also of new points, without the training set."""

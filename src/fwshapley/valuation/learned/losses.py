@@ -1,172 +1,202 @@
-"""How a network learns values: by regression on exact ones, or by least squares on coalitions, without any."""
+"""Losses by which a network learns values: regression on exact values, or least squares on coalitions without them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from fwshapley.coalitions import draw_permutations, draw_trusted_bernoulli, draw_trusted_sizes
-from fwshapley.games.knn import Ties, Utility
+from fwshapley.games.knn import value_of_votes
 from fwshapley.semivalues import Semivalue
-from fwshapley.training.budget import Batch, Loss
-from fwshapley.valuation.learned.games import NeighborGames
+from fwshapley.training.batches import Batch, Loss
+from fwshapley.valuation.knn.problem import NeighborProblem
 
-LEVEL_GAMES = 64
-OWN_SHARE = 0.5
-"""Of the loss, that goes to the label a point has; the rest is shared by the labels it might have."""
+CALIBRATION_BATCHES = 64
+"""Random batches from which the unit of the loss and the mean value of a point are estimated."""
+
+OWN_LABEL_SHARE = 0.5
+"""Share of the regression loss for the label that a point has; the rest is the mean over all labels."""
 
 
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """Points with labels, reference points with labels, and what coalitions are worth.
+class NeighborGames:
+    """The games of a nearest-neighbor problem on a device, one for each reference point.
+
+    Args:
+        problem: points, reference points and the utility.
+        device: where the games are evaluated.
 
     Attributes:
-        x: points that are learned from.
+        x: points.
         labels: their class numbers.
-        references: reference points.
-        other_labels: their class numbers.
-        classes: number of labels.
+        reference: reference points.
+        reference_labels: their class numbers.
+        n_classes: number of classes.
     """
 
-    x: Float[Tensor, "n columns"]
-    labels: Int[Tensor, " n"]
-    references: Float[Tensor, "references columns"]
-    other_labels: Int[Tensor, " references"]
-    classes: int
-    k: int
-    utility: Utility
-    ties: Ties = "lowest"
+    def __init__(self, problem: NeighborProblem, device: torch.device) -> None:
+        self.x = torch.from_numpy(problem.points).float().to(device)
+        self.labels = torch.from_numpy(problem.labels).to(device)
+        self.reference = torch.from_numpy(problem.reference).float().to(device)
+        self.reference_labels = torch.from_numpy(problem.reference_labels).to(device)
+        self.n_classes = len(problem.classes)
+        self.k, self.utility, self.ties = problem.k, problem.utility, problem.ties
 
-    def games(self, players: Int[Tensor, " players"] | slice, references: Int[Tensor, " some"]) -> NeighborGames:
-        """Return the games that some or all points play for some reference points."""
-        order = torch.cdist(self.references[references], self.x[players]).argsort(1)
-        return NeighborGames(
-            order, self.labels[players], self.other_labels[references], self.classes, self.k, self.utility, self.ties
-        )
+    def __call__(
+        self,
+        coalitions: Bool[Tensor, "coalitions players"],
+        references: Int[Tensor, " references"],
+        players: Int[Tensor, " players"] | None = None,
+    ) -> Float[Tensor, " coalitions"]:
+        """Return the mean value of each coalition over the games of some reference points.
 
-    def some_references(self, count: int, generator: torch.Generator) -> Int[Tensor, " some"]:
-        """Return some reference points, drawn at random."""
-        return torch.randint(len(self.references), (count,), generator=generator, device=self.x.device)
+        Args:
+            coalitions: which of the players are members.
+            references: indices of the reference points.
+            players: indices of the points that play; None is all points.
+        """
+        x, labels = (self.x, self.labels) if players is None else (self.x[players], self.labels[players])
+        order = torch.cdist(self.reference[references], x).argsort(stable=True, dim=1)
+        members = coalitions[:, order]
+        nearest = members & (members.cumsum(2, dtype=torch.int32) <= self.k)
+        one_hot = functional.one_hot(labels[order], self.n_classes).float()
+        with torch.autocast(x.device.type, enabled=False):  # bf16 cannot represent the difference that one point makes
+            votes = torch.einsum("srp,rpc->src", nearest.float(), one_hot)
+            label = self.reference_labels[references]
+            return value_of_votes(votes, label, k=self.k, utility=self.utility, ties=self.ties).mean(1)
+
+    def draw_references(self, count: int, generator: torch.Generator) -> Int[Tensor, " {count}"]:
+        """Return indices of random reference points."""
+        return torch.randint(len(self.reference), (count,), generator=generator, device=self.x.device)
 
 
-def regression(
+def regression_loss(
     x: Float[Tensor, "n columns"], labels: Int[Tensor, " n"], targets: Float[Tensor, "n classes nodes"]
 ) -> Loss:
-    """Squared error under every label and at every node, in units of the network; a point's own label counts most."""
+    """Return the squared error under every label and at every node, in units of the network's outputs.
+
+    Half of the loss is that of the label which a point has.
+    """
 
     def loss(network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         rows = batch.shard.of(batch.rows).to(x.device)
         error = (network(x[rows]) - targets[rows]).float().square().mean(2)
-        own = error.gather(1, labels[rows][:, None]).mean()
-        return OWN_SHARE * own + (1 - OWN_SHARE) * error.mean()
+        error_at_label = error.gather(1, labels[rows][:, None]).mean()
+        return OWN_LABEL_SHARE * error_at_label + (1 - OWN_LABEL_SHARE) * error.mean()
 
     return loss
 
 
 @dataclass(frozen=True, eq=False)
-class Multilinear:
-    """Least squares on coalitions of all points, each in with probability t: its minimizer are the values at every t.
+class MultilinearLoss:
+    """Least squares on coalitions that each point joins with probability t; the values at every t minimize it.
 
-    A step looks at one node t. The batch's values are the network's, all others those it said last, which it keeps in
-    its buffer `said`, (n, nodes), for checkpoints to hold them. Several processes share the reference points of a step.
+    A step uses one node t. The values of the batch are the network's; those of all other points are its most recent
+    ones, which are kept in its buffer `last_values`, (n, nodes), so that checkpoints contain them. Several processes
+    share the reference points of a step.
 
     Attributes:
-        lesson: what is learned from.
+        games: of all points.
         grid: logit t of the nodes.
-        unit: of the network at each node.
-        coalitions: drawn in a step.
-        references: whose games are played in a step.
+        unit: of the network's outputs at each node.
+        n_coalitions: coalitions per step.
+        n_references: reference points per step.
     """
 
-    lesson: Lesson
+    games: NeighborGames
     grid: Float[Tensor, " nodes"]
     unit: Float[Tensor, " nodes"]
-    coalitions: int = 64
-    references: int = 32
+    n_coalitions: int = 64
+    n_references: int = 32
 
     def __call__(self, network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        """Loss at one node, in units of that node."""
-        lesson, device = self.lesson, self.lesson.x.device
+        """Return the loss at one node, in units of that node."""
+        games, device = self.games, self.games.x.device
+        n = len(games.x)
         rows = batch.rows.to(device)
-        said = network(lesson.x[rows]).float()
-        own = said.gather(1, lesson.labels[rows][:, None, None].expand(-1, 1, said.shape[2]))[:, 0]
+        outputs = network(games.x[rows]).float()
+        batch_values = outputs.gather(1, games.labels[rows][:, None, None].expand(-1, 1, outputs.shape[2]))[:, 0]
         node = int(torch.randint(len(self.grid), (1,), generator=batch.generator, device=device))
         t = self.grid[node].sigmoid().float()
-        members = draw_trusted_bernoulli(t.expand(self.coalitions), len(lesson.x), batch.generator)
-        some = batch.shard.of(lesson.some_references(self.references, batch.generator))
-        games = lesson.games(slice(None), some)
-        inside = network.module if isinstance(network, DistributedDataParallel) else network
-        last = inside.get_buffer("said")
-        values = last[:, node].index_put((rows,), own[:, node])
-        last[rows] = own.detach()
+        coalitions = draw_trusted_bernoulli(t.expand(self.n_coalitions), n, batch.generator)
+        references = batch.shard.of(games.draw_references(self.n_references, batch.generator))
+        module = network.module if isinstance(network, DistributedDataParallel) else network
+        last_values = module.get_buffer("last_values")
+        values = last_values[:, node].index_put((rows,), batch_values[:, node])
+        last_values[rows] = batch_values.detach()
         with torch.autocast(device.type, enabled=False):
-            residual = games(members) / self.unit[node] - members.float() @ values
-            return (residual - residual.mean()).square().sum() / ((self.coalitions - 1) * t * (1 - t)) / len(lesson.x)
+            residual = games(coalitions, references) / self.unit[node] - coalitions.float() @ values
+            return (residual - residual.mean()).square().sum() / ((self.n_coalitions - 1) * t * (1 - t)) / n
 
 
 @dataclass(frozen=True, eq=False)
-class BatchKernel:
-    """Least squares on coalitions of a batch that plays alone, as the paper has it.
+class BatchLoss:
+    """Least squares on coalitions of a batch, whose points are the only players, as in the FW-Shapley paper.
 
-    With values shifted to add up to the worth of all, the mean error over coalitions of a size does not depend on who
-    has which value, but its share of the squared error is by far the largest. So coalitions come several of a size, and
-    only what they differ by is looked at: the same minimizer, and little of the noise. Several processes share the
-    reference points of a step.
+    If values are shifted to sum to the value of all players, the mean error over coalitions of one size does not depend
+    on how the values are distributed, but it is by far the largest part of the squared error. So several coalitions are
+    drawn of each size and only the variance of their errors is used: the minimizer is the same, with far less noise.
+    Several processes share the reference points of a step.
 
     Attributes:
-        lesson: what is learned from.
-        law: of the sizes of coalitions, for as many players as a batch has.
-        sizes: of coalitions, drawn in a step.
-        of_a_size: coalitions of each.
-        references: whose games are played in a step.
-        unit: of the loss; the same in every step, or steps whose coalitions are worth much would count for less.
+        games: of all points.
+        law: of the sizes 1..b-1 of coalitions of b players.
+        n_sizes: sizes per step.
+        n_per_size: coalitions of each.
+        n_references: reference points per step.
+        unit: of the loss, the same in all steps, so that steps with small values count as much as they should.
     """
 
-    lesson: Lesson
+    games: NeighborGames
     law: Float[Tensor, " sizes"]
-    sizes: int = 8
-    of_a_size: int = 8
-    references: int = 64
+    n_sizes: int = 8
+    n_per_size: int = 8
+    n_references: int = 64
     unit: float = 1.0
 
     def __call__(self, network: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        """Variance of the error over coalitions of a size."""
-        lesson, device = self.lesson, self.lesson.x.device
-        rows, generator = batch.rows.to(device), batch.generator
-        some = batch.shard.of(lesson.some_references(self.references, generator))
-        games = lesson.games(rows, some)
-        said = network(lesson.x[rows], lesson.references[some], lesson.other_labels[some])
-        values = said.gather(1, lesson.labels[rows][:, None])[:, 0].float()
-        sizes = 1 + torch.multinomial(self.law.float(), self.sizes, replacement=True, generator=generator)
-        members = draw_trusted_sizes(sizes.repeat_interleave(self.of_a_size), len(rows), generator)
-        worth = games(members)
+        """Return the variance of the error over coalitions of one size."""
+        games, device, generator = self.games, self.games.x.device, batch.generator
+        rows = batch.rows.to(device)
+        references = batch.shard.of(games.draw_references(self.n_references, generator))
+        outputs = network(games.x[rows], games.reference[references], games.reference_labels[references])
+        values = outputs.gather(1, games.labels[rows][:, None])[:, 0].float()
+        sizes = 1 + torch.multinomial(self.law.float(), self.n_sizes, replacement=True, generator=generator)
+        coalitions = draw_trusted_sizes(sizes.repeat_interleave(self.n_per_size), len(rows), generator)
         with torch.autocast(device.type, enabled=False):
-            error = (worth - members.float() @ values).view(-1, self.of_a_size)
+            error = (games(coalitions, references, rows) - coalitions.float() @ values).view(-1, self.n_per_size)
             return error.var(1).mean() / self.unit
 
-    def measured(self, batch: int, generator: torch.Generator) -> BatchKernel:
-        """Return it with the mean squared worth of everyone as its unit, so that losses of all games are alike."""
-        device, worth = self.lesson.x.device, []
-        for _ in range(LEVEL_GAMES):
-            rows = torch.randperm(len(self.lesson.x), generator=generator, device=device)[:batch]
-            games = self.lesson.games(rows, self.lesson.some_references(self.references, generator))
-            worth.append(games(torch.ones(1, len(rows), dtype=torch.bool, device=device)))
-        return replace(self, unit=float(torch.cat(worth).square().mean()) or 1.0)
+    def with_unit(self, batch_size: int, generator: torch.Generator) -> BatchLoss:
+        """Return the loss in units of the mean squared value of all players of a batch."""
+        all_players = torch.ones(1, batch_size, dtype=torch.bool, device=self.games.x.device)
+        values = [
+            self.games(all_players, self.games.draw_references(self.n_references, generator), rows)
+            for rows in self._draw_batches(batch_size, generator)
+        ]
+        return replace(self, unit=float(torch.cat(values).square().mean()) or 1.0)
 
-    def level(self, weights: Semivalue, batch: int, generator: torch.Generator) -> float:
-        """Mean value of a point of a batch, sum_s w(s) E[v(s + 1) - v(s)], from sampled coalitions."""
-        device, gained = self.lesson.x.device, []
-        law = torch.from_numpy(weights.join_law(batch)).float().to(device)
-        for _ in range(LEVEL_GAMES):
-            rows = torch.randperm(len(self.lesson.x), generator=generator, device=device)[:batch]
-            games = self.lesson.games(rows, self.lesson.some_references(self.references, generator))
-            count = self.sizes * self.of_a_size
+    def mean_value(self, weights: Semivalue, batch_size: int, generator: torch.Generator) -> float:
+        """Return the mean value of a point of a batch, sum_s w(s) E[v(s + 1) - v(s)], from sampled coalitions."""
+        games, device = self.games, self.games.x.device
+        gains = []
+        law = torch.from_numpy(weights.join_law(batch_size)).float().to(device)
+        count = self.n_sizes * self.n_per_size
+        for rows in self._draw_batches(batch_size, generator):
+            references = games.draw_references(self.n_references, generator)
             sizes = torch.multinomial(law, count, replacement=True, generator=generator)
-            order = draw_permutations(count, batch, generator)
-            place = torch.empty_like(order).scatter_(1, order, torch.arange(batch, device=device).expand_as(order))
-            gained.append(games(place <= sizes[:, None]) - games(place < sizes[:, None]))
-        return float(torch.cat(gained).double().mean())
+            order = draw_permutations(count, batch_size, generator)
+            rank = torch.empty_like(order).scatter_(1, order, torch.arange(batch_size, device=device).expand_as(order))
+            pairs = torch.cat([rank <= sizes[:, None], rank < sizes[:, None]])
+            after, before = games(pairs, references, rows).chunk(2)
+            gains.append(after - before)
+        return float(torch.cat(gains).double().mean())
+
+    def _draw_batches(self, batch_size: int, generator: torch.Generator) -> list[Int[Tensor, " {batch_size}"]]:
+        n, device = len(self.games.x), self.games.x.device
+        permutations = (torch.randperm(n, generator=generator, device=device) for _ in range(CALIBRATION_BATCHES))
+        return [permutation[:batch_size] for permutation in permutations]

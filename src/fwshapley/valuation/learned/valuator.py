@@ -1,116 +1,118 @@
-"""A network that knows what points are worth: one pass for points seen or unseen, under any weighting."""
+"""A network that predicts the values of points in one pass, also of new points and under other weightings."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
-from numpy.typing import NDArray
+from jaxtyping import Float, Float64
 from torch import Tensor
 
-from fwshapley._internal.bundle import digest, load_bundle, save_bundle
-from fwshapley._internal.checks import Array, check_choice, check_seed, check_whole
-from fwshapley.explanation.inputs import check_budget
-from fwshapley.games.knn import Utility
-from fwshapley.games.retraining import RetrainingUtility, is_regressor
-from fwshapley.semivalues import Semivalue
-from fwshapley.training.budget import Budget, History
+from fwshapley._internal.checks import Array, check_choice, check_jobs, check_path, check_whole
+from fwshapley._internal.files import check_checkpoint
+from fwshapley._internal.safetensors_file import Bundle, digest, load_bundle, save_bundle
+from fwshapley.semivalues import Semivalue, check_weights
+from fwshapley.training.budget import Budget, History, TrainingOptions
+from fwshapley.training.loop import train
 from fwshapley.valuation.base import Valuator
 from fwshapley.valuation.knn.closed_forms import make_form
-from fwshapley.valuation.knn.distances import Metric, column_ranges, in_units, place_more
-from fwshapley.valuation.knn.problem import Setting, check_pair, check_setting, check_weights
-from fwshapley.valuation.learned import quadrature as grid
-from fwshapley.valuation.learned.cautions import warn_of_a_poor_guess, warn_of_what_cannot_be_learned
-from fwshapley.valuation.learned.knowledge import Known, Likeness
-from fwshapley.valuation.learned.losses import Lesson
+from fwshapley.valuation.knn.distances import Metric, place_more
+from fwshapley.valuation.knn.engine import value_every_label
+from fwshapley.valuation.knn.problem import NeighborProblem, check_problem
+from fwshapley.valuation.learned import quadrature
+from fwshapley.valuation.learned.fidelity import ValuationFidelity
+from fwshapley.valuation.learned.losses import NeighborGames
 from fwshapley.valuation.learned.paper_network import PublishedNetwork
 from fwshapley.valuation.learned.point_network import PointNetwork
-from fwshapley.valuation.learned.teachers import Taught, teach_by_fits, teach_neighbors
 from fwshapley.valuation.learned.training import (
-    POINTS_AT_ONCE,
-    Learned,
-    Plan,
-    learn_as_published,
-    learn_by_coalitions,
-    learn_by_regression,
+    LEARNING_RATE,
+    Trained,
+    predict_at_nodes,
+    train_as_published,
+    train_by_regression,
+    train_on_coalitions,
 )
 from fwshapley.valuation.result import OTHER_POINTS, Valuation
-from fwshapley.valuation.retraining.data import check_data
-from fwshapley.valuation.validation import NEWCOMER_ADVICE, check_device, check_labels, check_points, in_order
+from fwshapley.valuation.validation import (
+    UNSEEN_ADVICE,
+    check_device,
+    check_labels,
+    check_points,
+    list_some,
+    reorder_columns,
+)
 from fwshapley.version import __version__
 
 Method = Literal["regression", "multilinear", "published"]
-"""How a network learns: from exact values; from coalitions of all points at every t; from batches, as in the paper."""
-
-Given = tuple[Array, Array, tuple[Array, Array] | None]
-"""Points, labels and reference as they came: a model that is retrained takes them as they are."""
+NetworkUtility = Literal["soft", "vote"]
 
 KIND = "valuator"
-USUAL_BUDGET = Budget(steps=3000)
-USUAL_FITS, FEWEST_FITS = 2, 20
-"""Fits per point, for a model that is retrained, and the fewest in all."""
+DEFAULT_BUDGET = Budget(steps=3000)
 
 
 class AmortizedValuator(Valuator):
-    """Values of points by a network: in one pass, unseen ones too, and without the training set.
+    """A network that predicts the values of points: in one pass, also of new points, without the training set.
 
-    For the training points themselves and a nearest-neighbor utility, `KNNValuator` is exact and as quick. This is for
-    points to come; and for models that must be retrained, where it starts from what nearest neighbors say and learns
-    from the scores of fits how the model differs. Weightings of large coalitions (a large beta, leave-one-out) depend
-    on a few neighbors: of unseen points a network knows them much less well.
+    For the training points themselves `KNNValuator` is exact and as fast; this is for new points. Weightings of large
+    coalitions (a large beta, leave-one-out) depend on a few neighbors; a network predicts them much less precisely.
 
     Args:
-        weights: the semivalue, or several; None is Shapley. A network that learns from nearest neighbors knows every
-            mixture over t, so that `value` may be asked for others; the others know the one they were taught.
-        utility: "soft" or "vote" of the k nearest neighbors, or a `RetrainingUtility`: any model and score.
-        k: neighbors that decide; for a RetrainingUtility, those that a first guess is made by.
-        method: "regression", from the exact values of the training points under every label, or from the scores of
-            fits; "multilinear", by least squares on coalitions of all points; "published", the FW-Shapley paper's
-            form, by least squares on batches that play alone. The last two are for comparison.
-        metric: "euclidean" or "cosine". Beside a RetrainingUtility, which gets columns as they are, "euclidean" divides
-            each by its range; nearest neighbors alone are taken as they are: scale columns first.
-        batch: points of a training step; for "published", the players of a game.
-        fits: of a RetrainingUtility's model, at least 20; None is twice as many as there are points.
+        weights: the semivalue, or a list of them; None is Shapley. A network that was trained by "regression" or
+            "multilinear" predicts values under every mixture over t, so `value` accepts other weights than these.
+        utility: "soft" or "vote" of the k nearest neighbors.
+        k: number of nearest neighbors.
+        method: "regression", on the exact values of the training points under every label; "multilinear", least squares
+            on coalitions of all points; "published", the form of the FW-Shapley paper, least squares on batches whose
+            points are the only players. The last two are for comparison.
+        metric: "euclidean" or "cosine". Columns are used as they are: scale them first.
+        batch_size: points of a training step; for "published", the players of a game.
         budget: how long the network is trained; None is 3000 steps.
-        seed: of all that is random.
-        n_jobs: cores, or processes to fit models in, as `KNNValuator` and `RetrainingValuator` have it.
+        seed: of all random numbers.
+        n_jobs: number of cores for the exact values, as `KNNValuator` takes it.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        checkpoint: file to save to every 20 seconds, in the end, and when interrupted; the scores of fits go to a
-            second one beside it.
-        resume: go on from it, if it is there.
+        checkpoint: file to save to every 20 seconds, at the end, and when interrupted.
+        resume: continue from the checkpoint if it exists.
         progress: show progress when it takes long: bars on a terminal, lines elsewhere.
 
     Attributes:
-        result_: the Valuation of the training points, after `fit`; for a RetrainingUtility with standard errors of
-            the process that fits are explained by, else with the network's error on points that it was not taught.
+        result_: the Valuation of the training points; its standard errors are the root mean squared errors of the
+            network on held-out points, NaN without exact values.
         values_: its values.
-        likeness_: how well the network agrees with exact values on points that it was not taught (but by which its best
-            state was chosen), under the first weighting; None where there are no exact values to learn from.
-        resemblance_: of a RetrainingUtility, correlation of its scores with those of the simpler models that values
-            were first guessed by, whatever the size of coalitions explains taken away; a low one is warned of.
-        history_: of its training.
+        classes_: the labels, in order.
+        fidelity_: agreement with exact values, under the first weighting, on points that were held out of training
+            (but used to select the best state); None without exact values.
+        history_: history of the training.
+        network_: the network.
 
     Example:
-        >>> valuator = AmortizedValuator(Beta(4, 1)).fit(x, y, reference=(x_valid, y_valid))
-        >>> valuator.value(x_new, y_new).suspects()
+        >>> import fwshapley as fw
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0], [4]], 30, axis=0)
+        >>> y = np.repeat([0, 1], 30)
+        >>> valuator = fw.AmortizedValuator(fw.Beta(4, 1), budget=fw.Budget(steps=50)).fit(x, y)
+        >>> valuator.value([[4.0, 4.0], [4.0, 4.0]], [0, 1]).suspects(1).tolist()
+        [0]
     """
+
+    network_: PointNetwork | PublishedNetwork
+    history_: History
+    fidelity_: ValuationFidelity | None
 
     def __init__(
         self,
         weights: Semivalue | Sequence[Semivalue] | None = None,
         *,
-        utility: Utility | RetrainingUtility | str = "soft",
+        utility: NetworkUtility = "soft",
         k: int = 5,
         method: Method = "regression",
         metric: Metric = "euclidean",
-        batch: int = 256,
-        fits: int | None = None,
+        batch_size: int = 256,
         budget: Budget | None = None,
         seed: int = 0,
         n_jobs: int | None = None,
@@ -119,321 +121,271 @@ class AmortizedValuator(Valuator):
         resume: bool = False,
         progress: bool = True,
     ) -> None:
-        self.weights, self.utility, self.k, self.method, self.metric = weights, utility, k, method, metric
-        self.batch, self.fits, self.budget, self.seed, self.n_jobs = batch, fits, budget, seed, n_jobs
-        self.device, self.checkpoint, self.resume, self.progress = device, checkpoint, resume, progress
+        self.weights = weights
+        self.utility: NetworkUtility = utility
+        self.k = k
+        self.method: Method = method
+        self.metric: Metric = metric
+        self.batch_size = batch_size
+        self.budget = budget
+        self.seed = seed
+        self.n_jobs = n_jobs
+        self.device = device
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.progress = progress
 
     def fit(self, x: Array, y: Array, reference: tuple[Array, Array] | None = None) -> Self:
-        """Learn what points like those of x are worth to reference points, or each to the others.
+        """Train the network on values of the points of x, by how they help to predict reference points or each other.
 
         Args:
             x: features of the training points: numbers.
             y: their labels.
-            reference: points to be predicted, and their labels, of every class; None only for a nearest-neighbor
-                utility learned by regression.
+            reference: reference points and their labels, of every class; None is possible for "regression" alone.
         """
-        fitted = copy(self)  # so that a fit that fails leaves what an earlier one found as it was
-        fitted._fit(x, y, reference)  # noqa: SLF001 - of its own class
-        vars(self).update({name: value for name, value in vars(fitted).items() if name.endswith("_")})
+        options = self._check_arguments(reference)
+        problem = check_problem(
+            x, y, reference, weights=self.weights, k=self.k, utility=self.utility, metric=self.metric
+        )
+        _warn_of_uninformative_data(problem)
+        trained, targets = self._train(problem, options)
+        labels = torch.from_numpy(problem.labels)
+        values = predict_at_nodes(trained.network, torch.from_numpy(problem.points).float(), labels)
+        mixtures = _node_mixtures(trained.network, list(problem.weights), problem.n)
+        products = fidelity = None
+        if targets is not None:
+            predicted, exact = values[trained.held_out], targets[trained.held_out, labels[trained.held_out]]
+            error = predicted - exact
+            products = error.T @ error / len(error)
+            fidelity = ValuationFidelity.between(predicted @ mixtures[0], exact @ mixtures[0])
+        mixed, stderr = _mix(mixtures, values, products)
+        result = Valuation(
+            mixed,
+            stderr,
+            list(problem.weights),
+            labels=labels,
+            classes=problem.class_names,
+            references=problem.n_references,
+            error_bound=0.0,
+            provenance=self._provenance(problem, trained.history),
+        )
+        self.result_ = result if isinstance(self.weights, (list, tuple)) else result.unstacked()
+        self.network_ = trained.network
+        self.history_ = trained.history
+        self.fidelity_ = fidelity
+        self._set_state(problem.classes, problem.column_names, torch.from_numpy(problem.places.center), products)
         return self
 
-    def _fit(self, x: Array, y: Array, reference: tuple[Array, Array] | None) -> None:
-        several, plan = self._check_arguments(reference)
-        x_reference, y_reference = (None, None) if reference is None else check_pair(reference)
-        setting = check_setting(
-            x, y, x_reference, y_reference, weights=several, k=self.k, utility=self._neighbor_utility,
-            metric=self.metric,
-        )  # fmt: skip
-        warn_of_what_cannot_be_learned(setting)
-        units = self._column_units(setting)
-        if units is not None:
-            setting = setting._replace(places=in_units(setting.places, units))
-        plan = replace(plan, identity=self._identity(setting))
-        taught, learned = self._learn(setting, plan, (x, y, reference))
-        self.network_, self.history_ = learned.network, learned.history
-        self.known_ = Known(
-            weights=tuple(several),
-            stacked=isinstance(self.weights, (list, tuple)),
-            every=len(getattr(learned.network, "spread", ())) > 1,
-            metric=self.metric,
-            classes=setting.classes,
-            names=setting.names,
-            n=len(setting.labels),
-            references=len(setting.other_labels) - setting.held_out,
-            provenance=self._provenance(setting, learned),
-        )
-        self.center_ = torch.from_numpy(setting.places.center)
-        self.units_ = torch.ones_like(self.center_) if units is None else torch.from_numpy(units)
-        labels = torch.from_numpy(setting.labels)
-        own = self._at_nodes(_placed(setting), labels)
-        self.error_, self.likeness_ = self._judge(taught, learned.held_out, own, labels)
-        self.result_ = self._valuation(own, labels, several, stacked=self.known_.stacked)
-        if taught is not None and taught.values is not None and taught.stderr is not None:
-            self.result_ = replace(
-                self.result_,
-                values=taught.values.view_as(self.result_.values),
-                stderr=taught.stderr.view_as(self.result_.stderr),
-            )
-        self.resemblance_ = None if taught is None else taught.resemblance
-
     def value(self, x: Array, y: Array, weights: Semivalue | Sequence[Semivalue] | None = None) -> Valuation:
-        """Value points by one pass of the network: an unseen one as if it alone had joined the training points.
+        """Predict the values of points; a new point's value is that of joining the training points alone.
 
         Args:
             x: features of the points.
-            y: their labels, of the classes that `fit` saw.
-            weights: None for those of `fit`.
+            y: their labels, which must be among the classes of `fit`.
+            weights: None is those of `fit`.
         """
-        if not hasattr(self, "network_"):
-            raise RuntimeError("nothing has been learned yet: call fit(x, y) first, or load(path)")
-        several, stacked = list(self.known_.weights), self.known_.stacked
-        if weights is not None:
-            several, stacked = check_weights(weights), isinstance(weights, (list, tuple))
-        if not self.known_.every and several != list(self.known_.weights):
+        self._check_fitted()
+        result = self.result_
+        chosen = result.weights if weights is None else weights
+        weightings = check_weights(chosen)
+        if isinstance(self.network_, PublishedNetwork) and weightings != result.weightings:
             raise ValueError(
-                f"this network was taught {', '.join(map(str, self.known_.weights))} alone: fit one with the weights "
-                "you want"
+                f"weights must be {', '.join(map(str, result.weightings))}, for which this network was trained; got "
+                f"{', '.join(map(str, weightings))}"
             )
-        points = self._place(x)
-        codes, _ = check_labels("y", y, len(points), classes=self.known_.classes, advice=NEWCOMER_ADVICE)
+        points = self._to_coordinates(x)
+        codes, _ = check_labels("y", y, len(points), classes=self.classes_, advice=UNSEEN_ADVICE)
         labels = torch.from_numpy(codes)
-        return self._valuation(self._at_nodes(points, labels), labels, several, stacked=stacked)
+        mixtures = _node_mixtures(self.network_, weightings, len(result))
+        values, stderr = _mix(mixtures, predict_at_nodes(self.network_, points, labels), self._error_products)
+        new = replace(result, values=values, stderr=stderr, weights=weightings, labels=labels)
+        return new if isinstance(chosen, (list, tuple)) else new.unstacked()
 
     def save(self, path: str | Path) -> None:
-        """Write the network, and the values of the training points, to one safetensors file."""
-        values = self.values_
+        """Write the network and the values of the training points to one safetensors file."""
+        self._check_fitted()
+        result = self.result_._to_bundle()  # noqa: SLF001 - the result is part of this file
         facts = {
-            "arguments": self._plain_arguments(),
-            "known": self.known_.facts(),
-            "likeness": None if self.likeness_ is None else asdict(self.likeness_),
-            "resemblance": self.resemblance_,
+            "arguments": self._arguments_as_json(),
+            "result": result.facts,
+            "classes": self.classes_.tolist(),
+            "column_names": None if self._column_names is None else list(map(str, self._column_names)),
+            "fidelity": None if self.fidelity_ is None else asdict(self.fidelity_),
             "history": asdict(self.history_),
             "published": isinstance(self.network_, PublishedNetwork),
         }
-        tensors = {f"network.{name}": tensor for name, tensor in self.network_.state_dict().items()}
-        tensors |= {"center": self.center_, "units": self.units_, "values": values, "stderr": self.result_.stderr}
-        tensors |= {"labels": self.result_.labels} | ({} if self.error_ is None else {"error": self.error_})
-        save_bundle(Path(path), KIND, facts, tensors)
+        arrays = {f"network.{name}": tensor for name, tensor in self.network_.state_dict().items()}
+        arrays |= {f"result.{name}": array for name, array in result.arrays.items()}
+        arrays["center"] = self._center
+        if self._error_products is not None:
+            arrays["error_products"] = self._error_products
+        save_bundle(check_path("path", path), KIND, facts, arrays)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str | torch.device = "auto") -> AmortizedValuator:
-        """Read what `save` wrote: it values points at once.
+        """Read a valuator that `save` wrote; it can value points at once.
 
-        A RetrainingUtility's model is not saved: to `fit` again, give it anew by set_params(utility=...).
+        Args:
+            path: the file.
+            device: where the network runs.
         """
-        facts, tensors = load_bundle(Path(path), KIND)
-        known = Known.from_facts(facts["known"])
+        facts, arrays = load_bundle(check_path("path", path), KIND)
+        result = Valuation._from_bundle(Bundle(facts["result"], _select(arrays, "result.")))  # noqa: SLF001 - as in save
         arguments = facts["arguments"] | {"device": device}
         arguments["budget"] = None if arguments["budget"] is None else Budget(**arguments["budget"])
-        made = cls(list(known.weights) if known.stacked else known.weights[0], **arguments)
-        state = {name.partition(".")[2]: each for name, each in tensors.items() if name.startswith("network.")}
-        blank = torch.zeros(2, len(tensors["center"]))
+        valuator = cls(result.weights, **arguments)
+        state = _select(arrays, "network.")
+        n_columns = len(arrays["center"])
         network: PointNetwork | PublishedNetwork
         if facts["published"]:
-            network = PublishedNetwork(blank, len(known.classes))
+            network = PublishedNetwork(torch.zeros(2, n_columns), len(facts["classes"]))
         else:
-            landmarks = torch.zeros_like(state["neighborhood.landmarks"])
-            labels = torch.zeros(len(landmarks), dtype=torch.int64)
-            network = PointNetwork(blank, landmarks, labels, state["center"], state["spread"])
+            network = PointNetwork.with_shapes_of(state, n_columns)
         network.load_state_dict(state)
-        made.network_, made.known_ = network.to(check_device(device)).eval(), known
-        made.center_ = tensors["center"]
-        made.units_ = tensors.get("units", torch.ones_like(made.center_))
-        made.history_ = History.from_facts(facts["history"])
-        made.likeness_ = None if facts["likeness"] is None else Likeness(**facts["likeness"])
-        made.resemblance_ = facts.get("resemblance")
-        made.error_ = tensors.get("error")
-        made.result_ = known.valuation(tensors["values"], tensors["stderr"], tensors["labels"])
-        return made
+        valuator.network_ = network.to(check_device(device)).eval()
+        valuator.history_ = History.from_facts(facts["history"])
+        valuator.fidelity_ = None if facts["fidelity"] is None else ValuationFidelity(**facts["fidelity"])
+        valuator.result_ = result
+        names = None if facts["column_names"] is None else tuple(facts["column_names"])
+        valuator._set_state(np.array(facts["classes"]), names, arrays["center"], arrays.get("error_products"))
+        return valuator
 
-    def _check_arguments(self, reference: object) -> tuple[list[Semivalue], Plan]:
-        """Return weightings and how to train, or raise an error that says which argument is wrong."""
-        several = check_weights(self.weights)
+    def _set_state(
+        self,
+        classes: np.ndarray,
+        column_names: tuple[Any, ...] | None,
+        center: Float64[Tensor, " columns"],
+        error_products: Float64[Tensor, "nodes nodes"] | None,
+    ) -> None:
+        """Store what `value` needs besides the network and the result."""
+        self.classes_ = classes
+        self._column_names = column_names
+        self._center = center
+        self._error_products = error_products
+        self.n_features_in_ = len(center)
+
+    def _check_arguments(self, reference: object) -> TrainingOptions:
+        """Return the options of training, after a check of all arguments that do not depend on the data."""
         check_choice("method", self.method, get_args(Method))
-        budget = self.budget or USUAL_BUDGET
-        check_budget(budget)
-        by_fits = isinstance(self.utility, RetrainingUtility)
-        if hasattr(self.utility, "fit"):
-            raise TypeError(f"utility is a {type(self.utility).__name__}: wrap it, utility=RetrainingUtility(model)")
-        if not by_fits and self.utility not in ("soft", "vote"):
-            raise ValueError(
-                f"utility must be 'soft', 'vote' or a RetrainingUtility, got {self.utility!r}; a model is not saved "
-                "with a valuator: give it anew by set_params(utility=RetrainingUtility(...))"
-            )
-        if isinstance(self.utility, RetrainingUtility) and is_regressor(self.utility.model):
-            raise ValueError(
-                f"AmortizedValuator learns from few fits of a classifier, and {self.utility.model} is a regressor: use "
-                "RetrainingValuator(model, method='least squares')"
-            )
-        if by_fits and self.method != "regression":
-            raise ValueError(f"method={self.method!r} plays nearest neighbors: a RetrainingUtility takes 'regression'")
-        if self.fits is not None and not by_fits:
-            raise ValueError("fits=... is for a RetrainingUtility: nearest neighbors take none")
-        if len(several) > 1 and (by_fits or self.method == "published"):
-            way = "utility=RetrainingUtility(...)" if by_fits else "method='published'"
-            raise ValueError(f"{way} takes one weighting at a time; fit one valuator for each")
-        if reference is None and (by_fits or self.method != "regression"):
-            way = "utility=RetrainingUtility(...)" if by_fits else f"method={self.method!r}"
-            raise ValueError(
-                f"{way} needs points to be predicted, which are no training points: fit(x, y, reference=(x_reference, "
-                "y_reference)); nearest neighbors learned by 'regression' do without"
-            )
+        check_choice("utility", self.utility, get_args(NetworkUtility))
+        check_whole("batch_size", self.batch_size, minimum=2)
+        check_jobs(self.n_jobs)
+        options = TrainingOptions(
+            DEFAULT_BUDGET if self.budget is None else self.budget,
+            self.batch_size,
+            LEARNING_RATE,
+            seed=self.seed,
+            checkpoint=None if self.checkpoint is None else check_path("checkpoint", self.checkpoint),
+            resume=self.resume,
+            progress=self.progress,
+        )
+        check_checkpoint(options.checkpoint)
         if self.resume and self.checkpoint is None:
-            raise ValueError("resume=True needs the checkpoint to go on from: checkpoint=...")
-        plan = Plan(
-            budget, check_whole("batch", self.batch, minimum=2), check_seed(self.seed),
-            torch.device(check_device(self.device)), None if self.checkpoint is None else Path(self.checkpoint),
-            self.resume, {}, self.progress,
-        )  # fmt: skip
-        return several, plan
+            raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=...")
+        if self.method == "published" and len(check_weights(self.weights)) > 1:
+            raise ValueError(
+                "weights must be one semivalue for method='published', which learns one weighting at a time; fit one "
+                "valuator for each"
+            )
+        if reference is None and self.method != "regression":
+            raise ValueError(
+                f"reference must be a pair (x, y) for method={self.method!r}, got None; only 'regression' values the "
+                "points by each other"
+            )
+        return options
 
-    def _learn(self, setting: Setting, plan: Plan, given: Given) -> tuple[Taught | None, Learned]:
-        lesson = _lesson(setting, plan.device)
-        if isinstance(self.utility, RetrainingUtility):
-            taught = self._teach_by_fits(self.utility, setting, plan, given)
-            return taught, learn_by_regression(lesson, taught.targets, plan)
+    def _train(
+        self, problem: NeighborProblem, options: TrainingOptions
+    ) -> tuple[Trained, Float64[Tensor, "n classes nodes"] | None]:
+        """Return the trained network, and the exact values that it was trained on, if any."""
+        device = check_device(self.device)
+        games = NeighborGames(problem, torch.device(device))
+        trainer = partial(
+            train,
+            options=options,
+            device=torch.device(device),
+            identity=self._identity(problem),
+            description="training on values",
+        )
         if self.method == "published":
-            return None, learn_as_published(lesson, setting.weights[0], plan)
-        nodes = grid.nodes(len(setting.labels))
-        at_nodes = setting._replace(weights=tuple(grid.banzhaf_values(nodes)))
+            return train_as_published(games, problem.weights[0], self.batch_size, trainer, self.seed), None
+        nodes = quadrature.nodes(problem.n)
+        at_nodes = replace(problem, weights=tuple(quadrature.banzhaf_values(nodes)))
         if self.method == "multilinear":
-            counts = torch.bincount(torch.from_numpy(setting.labels))
-            reach = make_form("soft", at_nodes.weights, counts, self.k).reach
-            return None, learn_by_coalitions(lesson, nodes, reach.mean(1) / self.k, plan)
-        taught = teach_neighbors(at_nodes, device=str(plan.device), n_jobs=self.n_jobs, progress=self.progress)
-        return taught, learn_by_regression(lesson, taught.targets, plan)
+            reach = make_form("soft", at_nodes.weights, torch.tensor(problem.counts), self.k).reach
+            return train_on_coalitions(games, nodes, reach.mean(1) / self.k, trainer, self.seed), None
+        targets = value_every_label(at_nodes, device=device, n_jobs=self.n_jobs, progress=self.progress)
+        return train_by_regression(games, targets, trainer, self.seed), targets
 
-    def _teach_by_fits(self, utility: RetrainingUtility, setting: Setting, plan: Plan, given: Given) -> Taught:
-        points = check_data(utility.model, *given)
-        fits = USUAL_FITS * points.n if self.fits is None else check_whole("fits", self.fits, minimum=FEWEST_FITS)
-        checkpoint = plan.checkpoint and plan.checkpoint.with_name(f"{plan.checkpoint.stem}-fits.safetensors")
-        taught = teach_by_fits(
-            utility.on(points.x, points.y, points.x_reference, points.y_reference), setting, setting.weights[0],
-            fits=fits, seed=plan.seed, identity={**plan.identity, "fits": fits}, n_jobs=self.n_jobs,
-            checkpoint=checkpoint, resume=plan.resume, device=str(plan.device), progress=plan.progress,
-        )  # fmt: skip
-        if taught.resemblance is not None:
-            warn_of_a_poor_guess(taught.resemblance, fits)
-        return taught
-
-    def _column_units(self, setting: Setting) -> NDArray[np.float64] | None:
-        """Units that columns are looked at in, if not as they were given.
-
-        Nearest neighbors are the game itself, so that distances are as they were given. Beside a model that is
-        retrained they are but a help, and no column should drown the others: each is divided by its range. Deviations
-        would blow up columns that hardly ever differ from one number, as pixels at the edge of an image.
-        """
-        if isinstance(self.utility, RetrainingUtility) and self.metric == "euclidean":
-            return column_ranges(setting.places)
-        return None
-
-    def _place(self, x: Array) -> Float[Tensor, "points columns"]:
-        """Points as the network takes them; those on a GPU stay there."""
-        columns = len(self.center_)
-        if isinstance(x, Tensor) and x.device.type != "cpu" and self.known_.metric == "euclidean":
+    def _to_coordinates(self, x: Array) -> Float[Tensor, "points columns"]:
+        """Return points as the network takes them; those on a GPU stay there."""
+        metric, columns = self.result_.provenance["metric"], self.n_features_in_
+        if isinstance(x, Tensor) and x.device.type != "cpu" and metric == "euclidean":
             points = x.flatten(1)
             if points.shape[1:] != (columns,) or not bool(points.isfinite().all()):
                 check_points("x", x, columns=columns)
-            center, units = self.center_.to(points.device), self.units_.to(points.device)
-            return ((points.double() - center) / units).float()
-        rows = check_points("x", in_order("x", x, self.known_.names), columns=columns)
-        placed = place_more(rows, self.center_.numpy(), self.known_.metric)[:, :-2]
-        return (torch.from_numpy(placed) / self.units_).float()
+            return (points.double() - self._center.to(points.device)).float()
+        rows = check_points("x", reorder_columns("x", x, self._column_names), columns=columns)
+        return torch.from_numpy(place_more(rows, self._center.numpy(), metric)[:, :-2]).float()
 
-    @torch.no_grad()
-    def _at_nodes(
-        self, points: Float[Tensor, "points columns"], labels: Int64[Tensor, " points"]
-    ) -> Float64[Tensor, "points nodes"]:
-        """Values of points with their labels, at every node that the network knows."""
-        device = self.network_.coordinates.mean.device
-        found = []
-        for some, label in zip(points.split(POINTS_AT_ONCE), labels.split(POINTS_AT_ONCE), strict=True):
-            every = self.network_.values(some.to(device))
-            found.append(every[torch.arange(len(some), device=device), label.to(device)])
-        return torch.cat(found).double().cpu()
+    def _arguments_as_json(self) -> dict[str, Any]:
+        arguments = {name: getattr(self, name) for name in ("utility", "k", "method", "metric", "batch_size", "seed")}
+        return {**arguments, "budget": None if self.budget is None else asdict(self.budget)}
 
-    def _judge(
-        self,
-        taught: Taught | None,
-        held_out: Int64[Tensor, " rows"],
-        own: Float64[Tensor, "n nodes"],
-        labels: Int64[Tensor, " n"],
-    ) -> tuple[Float64[Tensor, "nodes nodes"] | None, Likeness | None]:
-        """Mean product of the errors at two nodes, on points that were not taught, and what they come to."""
-        if taught is None:
-            return None, None
-        said, exact = own[held_out], taught.targets[held_out, labels[held_out]]
-        error, mix = said - exact, self.known_.mixtures(list(self.known_.weights))[0]
-        spread = error.T @ error / len(held_out)
-        if taught.stderr is not None:  # the teacher itself is not sure
-            return spread + taught.stderr.square().mean(), None
-        return spread, Likeness.between(said @ mix, exact @ mix)
+    def _identity(self, problem: NeighborProblem) -> dict[str, Any]:
+        """Return what a resumed run must have in common with the one that wrote the checkpoint."""
+        names = ("points", "labels", "reference", "reference_labels")
+        data = digest({name: getattr(problem, name) for name in names})
+        return {"data": data, "weights": [w.to_json() for w in problem.weights], **self._arguments_as_json()}
 
-    def _valuation(
-        self, own: Float64[Tensor, "points nodes"], labels: Int64[Tensor, " points"], several: list[Semivalue], *,
-        stacked: bool,
-    ) -> Valuation:  # fmt: skip
-        mix = self.known_.mixtures(several)
-        values = mix @ own.T
-        errors = torch.full((len(several),), torch.nan, dtype=torch.float64)
-        if self.error_ is not None:
-            errors = (mix @ self.error_ * mix).sum(1).clamp(min=0).sqrt()
-        stderr = errors[:, None].expand_as(values).clone()
-        asked = replace(self.known_, weights=tuple(several), stacked=stacked)
-        return asked.valuation(values if stacked else values[0], stderr if stacked else stderr[0], labels)
-
-    @property
-    def _neighbor_utility(self) -> Utility:
-        return "vote" if self.utility == "vote" else "soft"
-
-    def _plain_arguments(self) -> dict[str, Any]:
-        """Arguments that JSON can hold."""
-        plain = {name: getattr(self, name) for name in ("k", "method", "metric", "batch", "fits", "seed")}
-        budget = None if self.budget is None else asdict(self.budget)
-        return {**plain, "utility": str(self.utility), "budget": budget}
-
-    def _utility_facts(self) -> dict[str, Any]:
-        """What is known of the utility, as JSON holds it."""
-        if not isinstance(self.utility, RetrainingUtility):
-            return {"utility": self.utility}
-        return {"utility": str(self.utility), "nobody": self.utility.nobody, "seed of the model": self.utility.seed}
-
-    def _identity(self, setting: Setting) -> dict[str, Any]:
-        """What must not change between a checkpoint and its resumption."""
-        places = {
-            "x": torch.from_numpy(setting.places.factor),
-            "y": torch.from_numpy(setting.labels),
-            "references": torch.from_numpy(setting.places.references),
-            "their labels": torch.from_numpy(setting.other_labels),
-        }
-        weights = [each.to_json() for each in setting.weights]
-        return {"data": digest(places), "weights": weights, **self._plain_arguments(), **self._utility_facts()}
-
-    def _provenance(self, setting: Setting, learned: Learned) -> dict[str, Any]:
+    def _provenance(self, problem: NeighborProblem, history: History) -> dict[str, Any]:
         return {
             "method": f"network, {self.method}",
-            "utility": str(self.utility),
+            "utility": self.utility,
             "k": self.k,
             "metric": self.metric,
             "seed": self.seed,
-            "steps": learned.history.steps,
-            "stopped": learned.history.stopped,
-            "reference": OTHER_POINTS if setting.held_out else "given",
+            "steps": history.steps,
+            "stopped": history.stopped,
+            "reference": OTHER_POINTS if problem.held_out else "given",
             "fwshapley": __version__,
         }
 
 
-def _placed(setting: Setting) -> Float[Tensor, "n columns"]:
-    return torch.from_numpy(setting.places.factor[:, :-2]).float()
+def _node_mixtures(
+    network: PointNetwork | PublishedNetwork, weights: list[Semivalue], n: int
+) -> Float64[Tensor, "weights nodes"]:
+    """Return how much the network's values at each node count in each weighting."""
+    if isinstance(network, PublishedNetwork):
+        return torch.ones(1, 1, dtype=torch.float64)
+    return quadrature.mixtures(weights, n)
 
 
-def _lesson(setting: Setting, device: torch.device) -> Lesson:
-    return Lesson(
-        _placed(setting).to(device),
-        torch.from_numpy(setting.labels).to(device),
-        torch.from_numpy(setting.places.references).float().to(device),
-        torch.from_numpy(setting.other_labels).to(device),
-        len(setting.classes),
-        setting.k,
-        setting.utility,
-    )
+def _mix(
+    mixtures: Float64[Tensor, "weights nodes"],
+    at_nodes: Float64[Tensor, "points nodes"],
+    error_products: Float64[Tensor, "nodes nodes"] | None,
+) -> tuple[Float64[Tensor, "weights points"], Float64[Tensor, "weights points"]]:
+    """Return the values under each weighting, and their standard errors from the mean products of errors at nodes."""
+    values = mixtures @ at_nodes.T
+    errors = torch.full((len(mixtures),), torch.nan, dtype=torch.float64)
+    if error_products is not None:
+        errors = (mixtures @ error_products * mixtures).sum(1).clamp(min=0).sqrt()
+    return values, errors[:, None].expand_as(values).clone()
+
+
+def _select(arrays: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _warn_of_uninformative_data(problem: NeighborProblem) -> None:
+    """Warn of classes without a reference point, and of points that are all equal: a network cannot learn from them."""
+    missing = problem.classes[np.bincount(problem.reference_labels, minlength=len(problem.classes)) == 0]
+    if len(missing):
+        warnings.warn(
+            f"no reference point has the class {list_some(missing)}: points with this label have values of at most 0, "
+            "whether the label is wrong or not; add reference points of every class",
+            stacklevel=3,
+        )
+    if (problem.points == problem.points[0]).all():
+        warnings.warn("all points of x are equal: only their labels can be told apart", stacklevel=3)

@@ -1,18 +1,18 @@
-"""G-Shapley: points are met one after the other, each for one step of gradient descent (Ghorbani & Zou, 2019).
+"""G-Shapley: points are visited in random order, each for one step of gradient descent (Ghorbani & Zou, 2019).
 
-A pass starts from the model's own parameters and takes the points in random order, one step each. What a point adds is
-the change of the score on the reference points over its step. A pass costs as much as one epoch with batches of one,
-and a prediction of the reference points per step: far less than a fit per point. It estimates the Shapley value of
-another game, though, in which a model has seen each point once, and in that order.
+A pass starts from the module's own parameters. The contribution of a point is the change of the score on the reference
+points over its step. A pass costs as much as an epoch with batches of one and a prediction of the reference points per
+step, far less than a fit per point. But it estimates the Shapley value of another game, in which a model has seen each
+point once, and in that order.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import SupportsFloat
+from typing import ClassVar, SupportsFloat
 
 import numpy as np
 import torch
@@ -21,43 +21,50 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from fwshapley._internal.checks import check_choice
-from fwshapley.valuation.retraining.estimator import Draw, Estimator
+from fwshapley.valuation.retraining.sampling import Draw, Sampler
 
 TorchScore = Callable[[nn.Module, Tensor, Tensor], SupportsFloat]
-"""How good a module is on some points: from (module, x, class numbers) to a number, the higher the better."""
+"""Function of (module, x, class numbers) that returns a number, the higher the better."""
+
+Points = tuple[Float[Tensor, "_ ..."], Int64[Tensor, " _"]]
+"""Features and class numbers of points."""
 
 
-@dataclass(frozen=True, eq=False)
-class Passes(Estimator):
-    """Random orders of the points, with a step of gradient descent for each.
+class GradientSampler(Sampler):
+    """Draws random orders of the points, with a step of gradient descent for each point.
 
-    Attributes:
+    Args:
         module: from features to a logit per class; copied for every pass.
-        score: of the module, after each step.
-        x: features of the training points.
-        y: their class numbers.
-        x_reference: points that the module is scored on.
-        y_reference: their class numbers.
+        score: scores the module after each step.
+        points: features and class numbers of the training points.
+        reference: features and class numbers of the points that the module is scored on.
         learning_rate: of the steps.
         seed: of the orders.
     """
 
-    module: nn.Module
-    score: TorchScore
-    x: Float[Tensor, "n ..."]
-    y: Int64[Tensor, " n"]
-    x_reference: Float[Tensor, "references ..."]
-    y_reference: Int64[Tensor, " references"]
-    learning_rate: float
-    seed: int
+    n_setup_fits: ClassVar[int] = 0
 
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return len(self.y)
+    def __init__(
+        self,
+        module: nn.Module,
+        score: TorchScore,
+        *,
+        points: Points,
+        reference: Points,
+        learning_rate: float,
+        seed: int,
+    ) -> None:
+        dtype = next((parameter.dtype for parameter in module.parameters()), torch.float32)
+        self.module = module
+        self.score = score
+        self.x, self.y = points[0].to(dtype), points[1]
+        self.x_reference, self.y_reference = reference[0].to(dtype), reference[1]
+        self.learning_rate = learning_rate
+        self.seed = seed
+        self.n = len(self.y)
 
     def draw(self, number: int) -> Draw:
-        """Go through the points once. Layers act as they do after training: there is no dropout."""
+        """Make a pass over the points. The module is in evaluation mode, so there is no dropout."""
         order = torch.from_numpy(np.random.default_rng((self.seed, number)).permutation(self.n))
         module = deepcopy(self.module).eval()
         scores = torch.empty(self.n + 1, dtype=torch.float64)
@@ -67,6 +74,14 @@ class Passes(Estimator):
             scores[step] = self._score(module)
         contributions = torch.empty(self.n, dtype=torch.float64).scatter_(0, order, scores.diff())
         return Draw(torch.stack([contributions, contributions.square()]), 1)
+
+    def seconds_per_pass(self) -> float:
+        """Return the expected time of a pass, from one step."""
+        module = deepcopy(self.module).eval()
+        started = time.perf_counter()
+        self._descend(module, torch.tensor(0))
+        self._score(module)
+        return self.n * (time.perf_counter() - started)
 
     def _descend(self, module: nn.Module, point: Tensor) -> None:
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -85,39 +100,39 @@ class Passes(Estimator):
     def _check_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):
             raise FloatingPointError(
-                f"the {name} is {value} on the way down: lower learning_rate, now {self.learning_rate:g}, or check "
-                "that the module's outputs are finite"
+                f"the {name} became {value}; lower learning_rate, now {self.learning_rate:g}, or check that the "
+                "module's outputs are finite"
             )
 
 
 class LinearSoftmax(nn.Module):
-    """Logistic regression on standardized columns, before its first step: all classes are equally likely.
+    """Logistic regression on standardized columns, initialized so that all classes are equally likely.
 
     Args:
-        x: training points, which give the columns' means and deviations.
-        classes: their number.
+        x: training points, which give the columns' means and standard deviations.
+        n_classes: number of classes.
     """
 
     center: Tensor
     scale: Tensor
 
-    def __init__(self, x: Float[Tensor, "n ..."], classes: int) -> None:
+    def __init__(self, x: Float[Tensor, "n ..."], n_classes: int) -> None:
         super().__init__()
         columns = x.flatten(1).double()
         self.register_buffer("center", columns.mean(0))
         self.register_buffer("scale", columns.std(0, correction=0).clamp(min=1e-12))
-        self.linear = nn.Linear(columns.shape[1], classes, dtype=torch.float64)
+        self.linear = nn.Linear(columns.shape[1], n_classes, dtype=torch.float64)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch classes"]:
-        """Logits of the classes."""
+        """Return the logits of the classes."""
         logits: Tensor = self.linear((x.flatten(1).double() - self.center) / self.scale)
         return logits
 
 
 def accuracy(module: nn.Module, x: Float[Tensor, "points ..."], y: Int64[Tensor, " points"]) -> float:
-    """Share of points whose class has the highest logit; the lowest of several that are equal."""
+    """Share of points whose class has the highest logit; the first of several that are equal."""
     return float((module(x).argmax(1) == y).double().mean())
 
 
@@ -134,5 +149,5 @@ def find_torch_score(scoring: str | TorchScore | None) -> TorchScore:
     if callable(scoring):
         return scoring
     name = scoring or "accuracy"
-    check_choice("scoring of method='gradient', if no function,", name, list(TORCH_SCORES))
+    check_choice("scoring of method='gradient', if not a function,", name, list(TORCH_SCORES))
     return TORCH_SCORES[name]

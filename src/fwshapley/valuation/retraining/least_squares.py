@@ -1,16 +1,14 @@
-"""Least squares on a game whose every call is dear: on many cores, to be interrupted and resumed.
+"""Least squares on the retraining game: on many cores, and resumable.
 
-`least_squares_values` asks for the same coalitions in the same order whenever it is given the same arguments. So the
-answers are kept in that order, and a run that goes on is told again what is known already.
+`least_squares_values` evaluates the same coalitions in the same order whenever its arguments are the same. So a
+checkpoint keeps their values in that order, and a resumed run replays them before it fits any model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
 from contextlib import closing
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float64
@@ -21,52 +19,60 @@ from fwshapley.estimators import least_squares_values
 from fwshapley.estimators.least_squares import TREND_TERMS
 from fwshapley.games.game import Coalitions, Game
 from fwshapley.semivalues import Semivalue
-from fwshapley.valuation.retraining.checkpoint import Outcome, Sitting, State, Stop
-from fwshapley.valuation.retraining.estimator import Estimated, worth_of
+from fwshapley.valuation.retraining.checkpoint import Checkpoint, State
+from fwshapley.valuation.retraining.sampling import Outcome, Stop, announce_fits, value_of
 
 
-def regress(
+def fit_least_squares(
     game: Game,
     weights: Semivalue,
+    checkpoint: Checkpoint,
     *,
-    budget: int,
+    n_fits: int,
     seed: int,
-    identity: Mapping[str, Any],
     n_jobs: int | None = None,
-    checkpoint: Path | None = None,
-    resume: bool = False,
     progress: bool = True,
 ) -> Outcome:
-    """Estimate values by least squares; arguments are those of `work`, but the budget is part of the identity."""
+    """Estimate values by least squares on at most `n_fits` coalitions.
+
+    Args:
+        game: the game; its empty coalition takes no fit.
+        weights: the semivalue.
+        checkpoint: keeps the values of coalitions; the coalitions depend on `n_fits`, which is part of its identity.
+        n_fits: most fits.
+        seed: of the coalitions.
+        n_jobs: processes to fit in, as joblib has it.
+        progress: show a bar.
+    """
     n = game.n_players
-    least = 1 + min(2 * (n + TREND_TERMS), 2**n - 2)
-    if budget < least:
-        raise ValueError(f"budget={budget} is too small: least squares needs {least} fits for {n} points")
-    nothing = State(torch.zeros(1, 0, dtype=torch.float64), 0, 0)
-    with Sitting(nothing, checkpoint, identity, resume=resume) as sitting:
-        found = least_squares_values(
-            ReplayedGame(game, sitting, n_jobs),
-            weights,
-            n_calls=budget + 1,  # what nobody is worth takes no fit
-            seed=seed,
-            progress=progress,
-        )
-    stopped: Stop = "complete" if found.n_calls == 2**n else "budget"
-    return Outcome(Estimated(found.values, found.stderr), found.n_calls - 1, found.n_calls, stopped)
+    needed = 1 + min(2 * (n + TREND_TERMS), 2**n - 2)
+    if n_fits < needed:
+        raise ValueError(f"n_fits must be at least {needed} for least squares with {n} points, got {n_fits}")
+    with checkpoint.run(State(torch.zeros(1, 0, dtype=torch.float64), 0, 0)):
+        replayed = ReplayedGame(game, checkpoint, n_fits=n_fits, n_jobs=n_jobs, progress=progress)
+        estimate = least_squares_values(replayed, weights, n_calls=n_fits + 1, seed=seed, progress=progress)
+    stopped: Stop = "complete" if estimate.n_calls == 2**n else "budget"
+    return Outcome(estimate.values, estimate.stderr, estimate.n_calls - 1, estimate.n_calls, stopped)
 
 
 class ReplayedGame:
-    """A game that keeps its answers, and gives those it has before it works out more.
+    """A game that returns the values that a checkpoint contains before it computes others.
 
     Args:
-        game: what is played.
-        sitting: holds the worths of the coalitions asked for so far, in their order.
-        n_jobs: processes to work them out in.
+        game: the game.
+        checkpoint: values of the coalitions asked for so far, in their order.
+        n_fits: most fits, for the announcement of the costs.
+        n_jobs: processes to compute values in.
+        progress: announce the costs.
     """
 
-    def __init__(self, game: Game, sitting: Sitting, n_jobs: int | None) -> None:
-        self.game, self.sitting, self.n_jobs = game, sitting, n_jobs
-        self._answered = 0
+    def __init__(self, game: Game, checkpoint: Checkpoint, *, n_fits: int, n_jobs: int | None, progress: bool) -> None:
+        self.game = game
+        self.checkpoint = checkpoint
+        self.n_fits = n_fits
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self._position = 0
 
     @property
     def n_players(self) -> int:
@@ -74,12 +80,17 @@ class ReplayedGame:
         return self.game.n_players
 
     def __call__(self, coalitions: Coalitions, /) -> Float64[Tensor, " coalitions"]:
-        """Worth of each coalition."""
-        first, self._answered = self._answered, self._answered + len(coalitions)
-        unknown = coalitions[max(self.sitting.state.draws - first, 0) :]
-        with closing(spread(partial(worth_of, self.game), unknown, self.n_jobs)) as worths:
-            for worth in worths:
-                known = self.sitting.state
-                sums = torch.cat([known.sums, known.sums.new_tensor([[worth]])], 1)
-                self.sitting.move(State(sums, known.draws + 1, known.fits + 1))
-        return self.sitting.state.sums[0, first : self._answered]
+        """Value of each coalition."""
+        first = self._position
+        self._position += len(coalitions)
+        new = coalitions[max(self.checkpoint.state.n_draws - first, 0) :]
+        started = time.perf_counter()
+        n_jobs = self.n_jobs if first else 1  # the first call takes one fit, which is timed
+        with closing(spread(partial(value_of, self.game), new, n_jobs)) as values:
+            for value in values:
+                sums, n_draws, n_fits = self.checkpoint.state
+                self.checkpoint.update(State(torch.cat([sums, sums.new_tensor([[value]])], 1), n_draws + 1, n_fits + 1))
+        if not first:  # the empty coalition, which takes no fit, and all points
+            seconds = time.perf_counter() - started
+            announce_fits(self.n_fits - 1, seconds, n_jobs=self.n_jobs, progress=self.progress)
+        return self.checkpoint.state.sums[0, first : self._position]

@@ -1,77 +1,115 @@
-"""What each training point is worth to a model that is fitted again and again: any model, any score."""
+"""Values of training points for any model and any score, by fitting the model to many coalitions of them."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Literal, Self, get_args
 
-from fwshapley._internal.bundle import digest
-from fwshapley._internal.checks import Array, check_choice, check_real, check_seed, check_whole
+import torch
+from torch import nn
+
+from fwshapley._internal.checks import (
+    Array,
+    check_choice,
+    check_flag,
+    check_jobs,
+    check_path,
+    check_real,
+    check_seed,
+    check_whole,
+)
 from fwshapley._internal.files import check_checkpoint
-from fwshapley.games.retraining import RetrainingUtility, Score, name_model, name_scoring
-from fwshapley.semivalues import Semivalue, check_semivalue
+from fwshapley._internal.safetensors_file import digest
+from fwshapley._internal.tensor_checks import as_tensor
+from fwshapley.games.retraining import RetrainingGame, Score, scoring_name
+from fwshapley.semivalues import Banzhaf, Beta, LeaveOneOut, Semivalue, Shapley, check_weights
 from fwshapley.valuation.base import Valuator
 from fwshapley.valuation.result import Valuation
-from fwshapley.valuation.retraining.checkpoint import Outcome, work
-from fwshapley.valuation.retraining.data import Points, check_data
-from fwshapley.valuation.retraining.g_shapley import TorchScore
-from fwshapley.valuation.retraining.least_squares import regress
-from fwshapley.valuation.retraining.methods import Method, check_weights, make_estimator, make_passes
-from fwshapley.valuation.retraining.tmc import Rounds
+from fwshapley.valuation.retraining.banzhaf import BanzhafSampler
+from fwshapley.valuation.retraining.checkpoint import Checkpoint
+from fwshapley.valuation.retraining.data import TrainingData, check_data
+from fwshapley.valuation.retraining.g_shapley import GradientSampler, LinearSoftmax, TorchScore, find_torch_score
+from fwshapley.valuation.retraining.least_squares import fit_least_squares
+from fwshapley.valuation.retraining.leave_one_out import LeaveOneOutSampler
+from fwshapley.valuation.retraining.sampling import Outcome, Sampler, run_sampler, value_of
+from fwshapley.valuation.retraining.tmc import TMCSampler
+from fwshapley.valuation.validation import check_points
 from fwshapley.version import __version__
 
-CUT_BIAS = 2.5
-"""Most that a value is off, in tolerances, if a score that has been steady stays so; docs/math.md, section 8."""
+Method = Literal["tmc", "beta", "least_squares", "banzhaf", "leave_one_out", "gradient"]
 
-USUAL_FITS = 50
-"""Fits per point, or passes of "gradient", where no budget is given."""
+DEFAULT_WEIGHTS: Mapping[Method, Semivalue] = {
+    "tmc": Shapley(),
+    "beta": Beta(16, 1),
+    "least_squares": Shapley(),
+    "banzhaf": Banzhaf(),
+    "leave_one_out": LeaveOneOut(),
+    "gradient": Shapley(),
+}
+DEFAULT_TOLERANCE = 0.01
+"""Tolerance of "tmc", as a share of v(all points) - v(no points)."""
+
+DEFAULT_FITS = 50
+"""Fits per point, or passes of "gradient"."""
+
+TRUNCATION_BIAS = 2.5
+"""Largest error of a value, in tolerances, if a score that has been steady stays steady; docs/math.md, section 8."""
 
 
 class RetrainingValuator(Valuator):
     """Values of training points for any model, by fitting it to many coalitions of them.
 
-    For a nearest-neighbor model there is `KNNValuator`, which is exact and takes no fits.
+    The value of a point is the semivalue of `RetrainingGame`. For a nearest-neighbor model use `KNNValuator`, which is
+    exact and needs no fits.
 
     Args:
-        model: with `fit` and `predict` as scikit-learn has them. For method="gradient" a torch module from features to
-            a logit per class, or None for logistic regression.
-        scoring: name of one of scikit-learn's scorers, or a function of (model, x, y) to a number, the higher the
-            better. None is "accuracy", or "r2" for a regressor. "gradient" knows "accuracy", "neg_log_loss" and
+        model: with `fit` and `predict` as in scikit-learn. For method="gradient" a torch module from features to a
+            logit per class, or None for logistic regression.
+        scoring: name of a scikit-learn scorer, or a function of (model, x, y) that returns a number, the higher the
+            better. None is "accuracy", or "r2" for a regressor. "gradient" accepts "accuracy", "neg_log_loss" and
             functions of (module, x, class numbers).
-        method: "tmc", Shapley values by random orders that are cut short once the score no longer changes; "beta", any
-            semivalue by coalitions whose sizes follow its law; "least squares", any semivalue by regression, which
-            takes the fewest fits by far; "banzhaf", each coalition counting for all points; "loo", leave-one-out;
-            "gradient", a step of descent per point instead of a fit.
-        weights: the semivalue; None is Shapley, but Beta(16, 1) for "beta", Banzhaf for "banzhaf", leave-one-out for
-            "loo". "tmc", "beta" and "least squares" take any, "banzhaf" takes Banzhaf(t). A list may hold one alone,
-            and values are (1, n) then.
-        budget: most fits, or passes of "gradient"; None is 50 per point, or what leave-one-out takes.
-        tolerance: of "tmc" and "beta": how near to the score of everyone counts as no change; None is 1 % of what
-            everyone gains for "tmc", and 0, for never, for "beta". It saves fits and costs a bias (docs/math.md,
-            section 8).
+        method: "tmc", Shapley values by random orders that are truncated once the score no longer changes; "beta", any
+            semivalue by coalitions whose sizes follow its law; "least_squares", any semivalue by regression, with the
+            fewest fits by far; "banzhaf", in which each coalition counts for all points; "leave_one_out"; "gradient",
+            a step of gradient descent per point instead of a fit.
+        weights: the semivalue, or a list of one, which gives values of shape (1, n). None is Shapley, but Beta(16, 1)
+            for "beta", Banzhaf for "banzhaf", and leave-one-out for "leave_one_out". "tmc", "beta" and "least_squares"
+            accept any, "banzhaf" accepts Banzhaf(t).
+        n_fits: most model fits, or passes of "gradient". None is 50 per point (50 passes of "gradient"), or what
+            leave-one-out takes.
+        tolerance: for "tmc" and "beta": a difference to the score of all points that counts as no change. None is 1 %
+            of v(all points) - v(no points) for "tmc", and 0, no truncation, for "beta". A tolerance saves fits and
+            adds a bias (docs/math.md, section 8).
         target_error: stop early once the standard errors (root mean square) are at most this share of the values'
-            standard deviation: 0.3 is a reliability of about 0.9. Looked at after 32 draws, then after half as many
-            again. Not for "least squares".
+            standard deviation: 0.3 is a reliability of about 0.9. Checked after 32 draws, then after half as many
+            again. Not for "least_squares".
         learning_rate: of "gradient".
-        nobody: worth of no points at all; None is the score of a model that has seen labels, but no features.
-        seed: of all that is random; also for each `random_state` of the model that is None.
-        n_jobs: processes to fit in, as joblib has it; None is one, or what an active `joblib.parallel_config` says.
-            Values are the same bits for any number. While models are fitted, the BLAS libraries of this process, such
-            as numpy's, use one thread.
+        empty_value: value of the empty coalition; None is the score of a model that knows the labels but no features.
+        seed: of all random numbers, also for each `random_state` of the model that is None.
+        n_jobs: number of processes to fit in, as joblib has it; None is one, or the active `joblib.parallel_config`.
+            Values are identical for any number. During the fits the BLAS libraries of this process use one thread.
         checkpoint: file to save to every 20 seconds, at the end, and when interrupted.
-        resume: go on from the checkpoint, if there is one, as if nothing had happened. But for "least squares",
-            the budget may be raised.
-        progress: show progress, in fits, when it takes long: a bar on a terminal, lines elsewhere.
+        resume: continue from the checkpoint if it exists. `n_fits` may then be larger, except for "least_squares".
+        progress: announce what a long run will cost, and show progress in fits: a bar on a terminal, lines elsewhere.
 
     Attributes:
         result_: the Valuation, after `fit`; its standard errors are those of sampling.
         values_: its values.
 
     Example:
-        >>> valuator = RetrainingValuator(LogisticRegression(), method="beta", budget=20_000, n_jobs=-1)
-        >>> valuator.fit(x, y, reference=(x_valid, y_valid)).result_.suspects(20)
+        >>> import fwshapley as fw
+        >>> import numpy as np
+        >>> from sklearn.neighbors import KNeighborsClassifier
+        >>> x, y = np.array([[0.0], [0.2], [1.0], [1.2]]), np.array([0, 0, 1, 0])
+        >>> valuator = fw.RetrainingValuator(KNeighborsClassifier(1), method="leave_one_out")
+        >>> valuator.fit(x, y, reference=([[0.1], [1.1], [1.3]], [0, 1, 1])).result_.suspects(1).tolist()
+        [3]
     """
 
     how_to_fit = "fit(x, y, reference=...)"
@@ -83,130 +121,208 @@ class RetrainingValuator(Valuator):
         scoring: str | Score | TorchScore | None = None,
         method: Method = "tmc",
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        budget: int | None = None,
+        n_fits: int | None = None,
         tolerance: float | None = None,
         target_error: float | None = None,
         learning_rate: float = 0.01,
-        nobody: float | None = None,
+        empty_value: float | None = None,
         seed: int = 0,
         n_jobs: int | None = None,
         checkpoint: str | Path | None = None,
         resume: bool = False,
         progress: bool = True,
     ) -> None:
-        self.model, self.scoring, self.method, self.weights, self.budget = model, scoring, method, weights, budget
-        self.tolerance, self.target_error, self.learning_rate = tolerance, target_error, learning_rate
-        self.nobody, self.seed, self.n_jobs = nobody, seed, n_jobs
-        self.checkpoint, self.resume, self.progress = checkpoint, resume, progress
+        self.model = model
+        self.scoring = scoring
+        self.method = method
+        self.weights = weights
+        self.n_fits = n_fits
+        self.tolerance = tolerance
+        self.target_error = target_error
+        self.learning_rate = learning_rate
+        self.empty_value = empty_value
+        self.seed = seed
+        self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.progress = progress
 
     def fit(self, x: Array, y: Array, reference: tuple[Array, Array]) -> Self:
-        """Value the points of x by what a model fitted to them scores on reference points.
+        """Value the points of x by the scores, on reference points, of models that are fitted to them.
 
         Args:
-            x: features of the training points, as the model takes them; a DataFrame reaches it as one, text and missing
-                entries included.
+            x: features of the training points, as the model takes them; a DataFrame reaches it unchanged, with text and
+                missing entries.
             y: their labels, or targets of a regressor.
-            reference: points that models are scored on, and their labels.
+            reference: (x, y) of the reference points that models are scored on.
         """
-        weights = _check_arguments(self)
-        points = check_data(self.model, x, y, reference)
-        identity = _identity(self, points, weights)
-        outcome, tolerance = self._estimate(points, weights, identity)
-        result = _valuation(points, weights, outcome, {**identity, "tolerance": tolerance})
+        weights = self._check_arguments()
+        data = check_data(self.model, x, y, reference)
+        identity = self._identity(data, weights)
+        path = None if self.checkpoint is None else Path(self.checkpoint)
+        checkpoint = Checkpoint(path, identity, resume=self.resume)
+        outcome, tolerance = self._estimate(data, weights, checkpoint)
+        result = _make_valuation(data, weights, outcome, {**identity, "tolerance": tolerance})
         self.result_ = result.stacked() if isinstance(self.weights, (list, tuple)) else result
+        self.n_features_in_ = math.prod(data.x.shape[1:])
         return self
 
-    def _estimate(self, points: Points, weights: Semivalue, identity: Mapping[str, Any]) -> tuple[Outcome, float]:
-        """Return what sampling came to, and the tolerance that it was cut short by."""
-        options: dict[str, Any] = {
-            "budget": _budget(self, points.n),
-            "identity": identity,
-            "n_jobs": self.n_jobs,
-            "checkpoint": None if self.checkpoint is None else Path(self.checkpoint),
-            "resume": self.resume,
-            "progress": self.progress,
-        }
-        if self.method == "gradient":
-            passes = make_passes(
-                self.model, points, scoring=self.scoring, learning_rate=self.learning_rate, seed=self.seed
-            )
-            return work(passes, spent=0, target_error=self.target_error, **options), 0.0
-        utility = RetrainingUtility(self.model, scoring=self.scoring, nobody=self.nobody, seed=self.seed)
-        game = utility.on(points.x, points.y, points.x_reference, points.y_reference)
-        if self.method == "least squares":
-            return regress(game, weights, seed=self.seed, **options), 0.0
-        estimator = make_estimator(game, self.method, weights, tolerance=self.tolerance, seed=self.seed)
-        tolerance = estimator.tolerance if isinstance(estimator, Rounds) else 0.0
-        return work(estimator, spent=1, target_error=self.target_error, **options), tolerance
-
-
-def _check_arguments(asked: RetrainingValuator) -> Semivalue:
-    """Return the semivalue that is meant."""
-    check_choice("method", asked.method, get_args(Method))
-    for name in ("tolerance", "target_error", "learning_rate"):
-        value = getattr(asked, name)
-        if value is not None and (check_real(name, value) < 0 or (value == 0 and name != "tolerance")):
-            raise ValueError(f"{name} must be positive, got {value:g}")
-    if asked.resume and asked.checkpoint is None:
-        raise ValueError("resume=True needs the checkpoint to go on from: checkpoint=...")
-    check_checkpoint(None if asked.checkpoint is None else Path(asked.checkpoint))
-    check_seed(asked.seed)
-    if asked.method == "least squares" and asked.target_error is not None:
-        raise ValueError("method='least squares' uses its whole budget: target_error=... is for the other methods")
-    weights = asked.weights
-    if isinstance(weights, (list, tuple)):
-        if len(weights) != 1:
+    def _check_arguments(self) -> Semivalue:
+        """Return the semivalue, after a check of all arguments that do not depend on the data."""
+        check_choice("method", self.method, get_args(Method))
+        if self.tolerance is not None and check_real("tolerance", self.tolerance) < 0:
+            raise ValueError(f"tolerance must be at least 0, got {self.tolerance:g}")
+        for name in ("target_error", "learning_rate"):
+            value = getattr(self, name)
+            if value is not None and check_real(name, value) <= 0:
+                raise ValueError(f"{name} must be positive, got {value:g}")
+        if self.n_fits is not None:
+            check_whole("n_fits", self.n_fits)
+        check_seed(self.seed)
+        check_jobs(self.n_jobs)
+        check_flag("resume", self.resume)
+        if self.checkpoint is not None:
+            check_checkpoint(check_path("checkpoint", self.checkpoint))
+        elif self.resume:
+            raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=...")
+        if self.method == "least_squares" and self.target_error is not None:
+            raise ValueError("target_error must be None for method='least_squares', which makes all n_fits fits")
+        weights = check_weights(self.weights if self.weights is not None else DEFAULT_WEIGHTS[self.method])
+        if len(weights) > 1:
             raise ValueError(
-                f"weights is a list of {len(weights)}, and RetrainingValuator takes one weighting at a time; fit one "
-                "valuator for each"
+                f"weights must be one semivalue, got {len(weights)}; RetrainingValuator estimates one weighting at a "
+                "time; fit one valuator for each"
             )
-        weights = check_semivalue(weights[0])
-    return check_weights(asked.method, weights)
+        return self._check_weights_of_method(weights[0])
+
+    def _check_weights_of_method(self, weights: Semivalue) -> Semivalue:
+        is_default = weights == DEFAULT_WEIGHTS[self.method]
+        possible = {"banzhaf": isinstance(weights, Banzhaf), "leave_one_out": is_default, "gradient": is_default}
+        if not possible.get(self.method, True):
+            raise ValueError(
+                f"method={self.method!r} does not estimate weights={weights}; 'least_squares' and 'beta' estimate any "
+                "semivalue"
+            )
+        return weights
+
+    def _estimate(self, data: TrainingData, weights: Semivalue, checkpoint: Checkpoint) -> tuple[Outcome, float]:
+        """Return the estimate, and the tolerance of truncation."""
+        n_fits = self._n_fits(data.n)
+        parallel: dict[str, Any] = {"n_jobs": self.n_jobs, "progress": self.progress}
+        sampler: Sampler
+        if self.method == "gradient":
+            sampler = self._gradient_sampler(data)
+            seconds = sampler.seconds_per_pass()
+        else:
+            game = RetrainingGame(
+                self.model,
+                data.x,
+                data.y,
+                (data.x_reference, data.y_reference),
+                scoring=self.scoring,
+                empty_value=self.empty_value,
+                seed=self.seed,
+            )
+            if self.method == "least_squares":
+                return fit_least_squares(game, weights, checkpoint, n_fits=n_fits, seed=self.seed, **parallel), 0.0
+            started = time.perf_counter()
+            full_value = value_of(game, torch.ones(data.n, dtype=torch.bool))
+            seconds = time.perf_counter() - started
+            sampler = self._sampler(game, weights, full_value)
+        outcome = run_sampler(
+            sampler, checkpoint, n_fits=n_fits, seconds_per_fit=seconds, target_error=self.target_error, **parallel
+        )
+        return outcome, getattr(sampler, "tolerance", 0.0)
+
+    def _n_fits(self, n: int) -> int:
+        if self.n_fits is not None:
+            return self.n_fits
+        return n + 1 if self.method == "leave_one_out" else DEFAULT_FITS * (1 if self.method == "gradient" else n)
+
+    def _sampler(self, game: RetrainingGame, weights: Semivalue, full_value: float) -> Sampler:
+        if self.method == "leave_one_out":
+            return LeaveOneOutSampler(game, full_value)
+        if self.method == "banzhaf" and isinstance(weights, Banzhaf):
+            return BanzhafSampler(game, weights.t, full_value, self.seed)
+        tolerance = self.tolerance
+        if tolerance is None:
+            tolerance = DEFAULT_TOLERANCE * abs(full_value - game.empty_value) if self.method == "tmc" else 0.0
+        return TMCSampler(
+            game, weights, empty_value=game.empty_value, full_value=full_value, tolerance=tolerance, seed=self.seed
+        )
+
+    def _gradient_sampler(self, data: TrainingData) -> GradientSampler:
+        check_points("x", data.x)
+        check_points("reference[0]", data.x_reference)
+        x = as_tensor(data.x).double()
+        module = LinearSoftmax(x, len(data.classes)) if self.model is None else self.model
+        if not isinstance(module, nn.Module):
+            raise TypeError(
+                f"model must be a torch module, or None for logistic regression, with method='gradient'; got {module!r}"
+            )
+        return GradientSampler(
+            module,
+            find_torch_score(self.scoring),
+            points=(x, data.labels),
+            reference=(as_tensor(data.x_reference).double(), data.reference_labels),
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+        )
+
+    def _identity(self, data: TrainingData, weights: Semivalue) -> dict[str, Any]:
+        """Return what a resumed run must have in common with the one that wrote the checkpoint."""
+        scoring = scoring_name(self.scoring, self.model)
+        return {
+            **data.digests(),
+            "model": _describe_model(self.model),
+            "scoring": _without_addresses(getattr(scoring, "__qualname__", None) or str(scoring)),
+            "method": self.method,
+            "weights": weights.to_json(),
+            "tolerance": self.tolerance,
+            "learning_rate": self.learning_rate,
+            "empty_value": self.empty_value,
+            "seed": self.seed,
+            "n_fits": self._n_fits(data.n) if self.method == "least_squares" else None,  # coalitions depend on it
+        }
 
 
-def _budget(asked: RetrainingValuator, n: int) -> int:
-    if asked.budget is not None:
-        return check_whole("budget", asked.budget)
-    return n + 1 if asked.method == "loo" else USUAL_FITS * (1 if asked.method == "gradient" else n)
+def _describe_model(model: object) -> str:
+    """Return a description that tells models apart and is the same in every process; module weights are hashed."""
+    if model is None:
+        return "logistic regression"
+    name = _without_addresses(repr(model))
+    if not isinstance(model, nn.Module):
+        return name
+    weights = hashlib.blake2b(digest_size=16)
+    for tensor in model.state_dict().values():
+        weights.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return f"{name} {weights.hexdigest()}"
 
 
-def _identity(asked: RetrainingValuator, points: Points, weights: Semivalue) -> dict[str, Any]:
-    """What must not change between a checkpoint and its resumption."""
-    return {
-        **points.fingerprints(),
-        "model": name_model(asked.model),
-        "scoring": name_scoring(asked.scoring, asked.model),
-        "method": asked.method,
-        "weights": weights.to_json(),
-        "tolerance": asked.tolerance,
-        "learning_rate": asked.learning_rate,
-        "nobody": asked.nobody,
-        "seed": asked.seed,
-        "budget": _budget(asked, points.n) if asked.method == "least squares" else None,  # which coalitions hang on it
-    }
+def _without_addresses(text: str) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
-def _valuation(points: Points, weights: Semivalue, outcome: Outcome, facts: Mapping[str, Any]) -> Valuation:
-    estimated = outcome.estimated
-    unsure = ~(estimated.values + estimated.stderr).isfinite()
-    if bool(unsure.any()):
+def _make_valuation(data: TrainingData, weights: Semivalue, outcome: Outcome, facts: Mapping[str, Any]) -> Valuation:
+    unknown = ~(outcome.values + outcome.stderr).isfinite()
+    if bool(unknown.any()):
         raise ValueError(
-            f"{outcome.fits} fits were too few to tell how far to trust the value of point {int(unsure.nonzero()[0])}: "
-            "raise the budget"
+            f"{outcome.n_fits} fits were too few for a standard error of the value of point "
+            f"{int(unknown.nonzero()[0])}; raise n_fits"
         )
     return Valuation(
-        estimated.values,
-        estimated.stderr,
+        outcome.values,
+        outcome.stderr,
         weights,
-        labels=points.labels,
-        classes=points.classes,
-        references=len(points.y_reference),
-        error_bound=CUT_BIAS * facts["tolerance"],
+        labels=data.labels,
+        classes=data.classes,
+        references=len(data.y_reference),
+        error_bound=TRUNCATION_BIAS * facts["tolerance"],
         provenance={
             "method": f"retraining, {facts['method']}",
             **{name: facts[name] for name in ("model", "scoring", "tolerance", "seed")},
-            "fits": outcome.fits,
-            "draws": outcome.draws,
+            "fits": outcome.n_fits,
+            "draws": outcome.n_draws,
             "stopped": outcome.stopped,
             "reference": "given",
             "run": digest({}, json.dumps(facts, sort_keys=True)),

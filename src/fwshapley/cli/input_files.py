@@ -1,0 +1,398 @@
+"""Files as inputs of a model; their format is found when an explainer is fitted, and used again when it explains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rich.text import Text
+
+from fwshapley._internal.wording import counted, listed, listed_whole
+from fwshapley.cli.console import errors
+from fwshapley.cli.pictures.files import (
+    AXES,
+    SUFFIXES,
+    Color,
+    Layout,
+    Size,
+    about_skipped,
+    channels_first,
+    find_images,
+    find_layout,
+    read_images,
+)
+from fwshapley.tables.reading import (
+    COMPRESSED,
+    INPUT_ARRAYS,
+    check_column,
+    find_array,
+    is_foreign,
+    load_arrays,
+    open_csv,
+)
+
+InputKind = Literal["table", "rows", "images"]
+"""Columns of a .csv file with their names; rows of numbers in an .npz file; images, in pictures or in an .npz file."""
+
+NAME_ARRAYS = ("names", "columns", "feature_names")
+COLORS: Mapping[int, Color] = {1: "gray", 3: "rgb"}
+LARGEST_BYTE = 255
+KIND_NAMES: Mapping[InputKind, str] = {
+    "table": "a .csv file",
+    "rows": "an .npz file of rows of numbers",
+    "images": "pictures, or an .npz file of images",
+}
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """How files become inputs. Attributes that are None are inferred from the first file that is read.
+
+    Attributes:
+        kind: of inputs.
+        columns: of a table, in the order of the model.
+        texts: columns of a table that contain text.
+        left_out: columns of a table that are not features.
+        encoding: of .csv files.
+        layout: order of the axes of images in the first file.
+        size: of images.
+        channels: of images.
+        color: of pictures.
+        has_bytes: whether images in the first file were bytes.
+        scaled: whether bytes are divided by 255.
+        mean: subtracted from each channel of images, after that.
+        std: divides each channel of images, after that.
+    """
+
+    kind: InputKind | None = None
+    columns: tuple[str, ...] | None = None
+    texts: tuple[str, ...] | None = None
+    left_out: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    layout: Layout | None = None
+    size: Size | None = None
+    channels: int | None = None
+    color: Color | None = None
+    has_bytes: bool | None = None
+    scaled: bool = True
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        wrong = [number for number in self.std or () if not np.float32(number) >= np.finfo(np.float32).tiny]
+        if wrong:
+            raise ValueError(f"--std must be positive, got {wrong[0]:g}: images are divided by it")
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> InputFormat:
+        """Return the format that was saved as JSON."""
+        plain: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
+        }
+        return cls(**plain | {"size": None if plain["size"] is None else Size(*plain["size"])})
+
+    def normalize(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Subtract the mean of images and divide by their deviation, in place, and return them."""
+        mean, std = self._constants(images.shape[1])
+        if mean is not None:
+            images -= mean
+        if std is not None:
+            images /= std
+        return images
+
+    def denormalize(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return images as they were before `normalize`."""
+        mean, std = self._constants(images.shape[1])
+        scaled = images if std is None else images * std
+        return scaled if mean is None else scaled + mean
+
+    def _constants(self, channels: int) -> list[NDArray[np.float32] | None]:
+        """Mean and deviation of each channel where they are given, to broadcast against images."""
+        for name, constants in (("mean", self.mean), ("std", self.std)):
+            if constants and len(constants) not in (1, channels):
+                raise ValueError(f"--{name} has {len(constants)} numbers for images of {counted(channels, 'channel')}")
+        return [
+            np.asarray(numbers, np.float32).reshape(-1, 1, 1) if numbers else None for numbers in (self.mean, self.std)
+        ]
+
+
+def image_format(
+    size: str | None,
+    gray: bool | None,  # noqa: FBT001 - an option with three values
+    mean: str | None,
+    std: str | None,
+    **others: Any,  # noqa: ANN401 - other attributes
+) -> InputFormat:
+    """Return the format that options of the command line give."""
+    return InputFormat(
+        size=None if size is None else Size.parse(size),
+        color=None if gray is None else "gray" if gray else "rgb",
+        mean=None if mean is None else parse_number_list(mean),
+        std=None if std is None else parse_number_list(std),
+        **others,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Inputs that were read.
+
+    Attributes:
+        x: a DataFrame whose index contains the row numbers of the file, which errors mention; or an array: (rows,
+            columns) or (images, channels, height, width).
+        files: the file of each input.
+        rows: its row there, as a spreadsheet counts (the header is row 1), or from 0 for an .npz file; None for a
+            picture.
+        names: of columns, if an .npz file has them.
+        notes: what was done.
+        skipped: names of pictures that cannot be read.
+    """
+
+    x: pd.DataFrame | NDArray[Any]
+    files: tuple[str, ...]
+    rows: tuple[int | None, ...]
+    names: tuple[str, ...] | None
+    notes: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def about_rows(self) -> str:
+        """How rows are counted; empty for pictures."""
+        if self.rows[0] is None:
+            return ""
+        how = "as in a spreadsheet, the header is row 1" if isinstance(self.x, pd.DataFrame) else "counted from 0"
+        return f"row numbers: {how}"
+
+    def take(self, places: NDArray[np.int64]) -> pd.DataFrame | NDArray[Any]:
+        """Return some of the inputs."""
+        return self.x.iloc[places] if isinstance(self.x, pd.DataFrame) else self.x[places]
+
+
+def parse_number_list(text: str) -> tuple[float, ...]:
+    """Return numbers separated by commas."""
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ValueError(f"{text!r} must be a number, or several separated by commas") from error
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{text!r} must be finite numbers")
+    return numbers
+
+
+def read_inputs(
+    paths: Sequence[Path], wanted: InputFormat, *, most: int | None = None, seed: int = 0
+) -> tuple[Inputs, InputFormat]:
+    """Read files as inputs, and return with them their format, now complete.
+
+    Args:
+        paths: .csv files, .npz files, or pictures and folders of them.
+        wanted: the format, as far as it is known.
+        most: number of inputs to read at most, chosen at random.
+        seed: of the choice.
+    """
+    readers = [_find_reader(path) for path in paths]
+    pictures = [path for path, reader in zip(paths, readers, strict=True) if reader is None]
+    if pictures and len(pictures) < len(paths):
+        raise ValueError(
+            f"{pictures[0]} contains pictures, {listed(set(paths) - set(pictures))} do not: read them separately"
+        )
+    if pictures:
+        return _read_pictures(pictures, wanted, most, seed)
+    parts = []
+    for path, reader in zip(paths, readers, strict=True):
+        assert reader is not None  # noqa: S101 - there are no pictures
+        part, wanted = reader(path, wanted)
+        parts.append(part)
+    return _choose(_join(parts), most, seed), wanted
+
+
+def _find_reader(path: Path) -> Any:  # noqa: ANN401 - a function
+    """Return the function that reads a table or arrays, None for pictures; raise an error for other files."""
+    suffix = path.suffix.lower()
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.is_dir() or suffix in SUFFIXES:
+        return None
+    if suffix == ".npz":
+        return _read_arrays
+    if not is_foreign(path):
+        return _read_table
+    raise ValueError(
+        f"{path} cannot be read: inputs are .csv files, perhaps compressed ({', '.join(sorted(COMPRESSED))}), .npz "
+        f"files, or pictures ({', '.join(sorted(SUFFIXES))}) and folders of them"
+    )
+
+
+def _with_kind(wanted: InputFormat, kind: InputKind, path: Path) -> InputFormat:
+    """Return the format with the kind that a file is of, or raise an error if it does not fit."""
+    what = f"{path} contains images" if kind == "images" else f"{path} is {KIND_NAMES[kind]}"
+    if wanted.kind not in (None, kind):
+        raise ValueError(f"{what}, and the explainer takes {KIND_NAMES[wanted.kind]}")
+    if kind != "images" and (wanted.mean or wanted.std or wanted.size):
+        raise ValueError(f"--size, --mean and --std are for images; {what}")
+    if kind != "table" and wanted.left_out:
+        raise ValueError(f"there is no column {wanted.left_out[0]} to leave out: {what}")
+    return replace(wanted, kind=kind)
+
+
+def _read_table(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
+    wanted = _with_kind(wanted, "table", path)
+    file = open_csv(path, wanted.encoding)
+    columns = wanted.columns or tuple(name for name in file.names if name not in wanted.left_out)
+    for name in (*columns, *wanted.left_out) if wanted.texts is None else columns:
+        check_column(path, name, file.names, "--ignore")
+    if not columns:
+        raise ValueError(f"{path} has no column left to explain: all of them are left out")
+    frame, notes = file.read(wanted.texts or ())
+    x = frame[list(columns)]
+    if wanted.texts is None:
+        wanted = replace(wanted, columns=columns, texts=tuple(name for name in columns if _is_text(x[name])))
+        notes = (
+            _about_features(path, x, wanted.texts or (), [name for name in file.names if name not in columns]) + notes
+        )
+    else:
+        notes = [f"{path.name}: {counted(len(x), 'row')}", *notes]
+    return Inputs(x, (str(path),) * len(x), tuple(map(int, frame.index)), None, tuple(notes)), wanted
+
+
+def _is_text(entries: pd.Series) -> bool:
+    present = entries.dropna()
+    return pd.api.types.is_string_dtype(present) and all(isinstance(entry, str) for entry in present)
+
+
+def _about_features(path: Path, features: pd.DataFrame, texts: Sequence[str], others: Sequence[str]) -> list[str]:
+    empty = [name for name in features if features[name].isna().all()]
+    if empty:
+        raise ValueError(f"column {empty[0]} of {path} is empty: leave it out by --ignore {empty[0]!r}")
+    numbers = features.shape[1] - len(texts)
+    kinds = [f"{numbers:,} of numbers"] * bool(numbers) + [f"{len(texts):,} of text ({listed(texts)})"] * bool(texts)
+    missing = int(features.isna().sum().sum())
+    notes = [
+        f"{path.name}: {counted(len(features), 'row')}, {counted(features.shape[1], 'column')}: {', '.join(kinds)}"
+    ]
+    if missing:
+        notes.append(f"{missing:,} missing entr{'y' if missing == 1 else 'ies'}, passed to the model as they are")
+    if others:
+        notes.append(f"left out: {listed(others)}")
+    return notes
+
+
+def _read_arrays(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
+    arrays = load_arrays(path)
+    name = next(iter(arrays)) if len(arrays) == 1 else find_array(path, arrays, INPUT_ARRAYS, "inputs")
+    x = arrays[name]
+    if x.dtype.kind not in "fiub" or x.ndim not in (2, 3, 4) or not x.size:
+        raise ValueError(f"{name} of {path} must be numbers, a row or an image per input; got {x.dtype} {x.shape}")
+    if x.ndim > 2:  # noqa: PLR2004 - rows and columns
+        return _read_image_array(path, x, wanted)
+    wanted = _with_kind(wanted, "rows", path)
+    named = next((arrays[key] for key in NAME_ARRAYS if key in arrays), None)
+    columns = None if named is None or named.size != x.shape[1] else tuple(map(str, named.reshape(-1)))
+    note = f"{path.name}: {counted(len(x), 'row')}, {counted(x.shape[1], 'column')} of numbers"
+    return Inputs(x, (str(path),) * len(x), tuple(range(len(x))), columns, (note,)), wanted
+
+
+def _read_image_array(path: Path, x: NDArray[Any], wanted: InputFormat) -> tuple[Inputs, InputFormat]:
+    wanted = _with_kind(wanted, "images", path)
+    layout = wanted.layout if wanted.layout is not None and x.ndim == len(wanted.layout) else find_layout(x)
+    images = channels_first(x, layout)
+    size = Size(*images.shape[2:])
+    if wanted.size not in (None, size):
+        raise ValueError(f"images of {path} are {size} pixels, expected {wanted.size}; --size resizes only pictures")
+    notes = [f"{path.name}: {counted(len(x), 'image')} of {size} pixels, {counted(images.shape[1], 'channel')}"]
+    if layout != "NCHW":
+        notes.append(f"its axes, {x.shape}, are read as {AXES[layout]}")
+    images, more, wanted = _scale_images(images, replace(wanted, layout=wanted.layout or layout, size=size), path)
+    return Inputs(images, (str(path),) * len(x), tuple(range(len(x))), None, (*notes, *more)), wanted
+
+
+def _scale_images(
+    images: NDArray[Any], wanted: InputFormat, path: Path
+) -> tuple[NDArray[np.float32], list[str], InputFormat]:
+    """Return images on the scale of the model, with notes, and the format with what is known of them now."""
+    has_bytes, channels = images.dtype == np.uint8, images.shape[1]
+    if wanted.channels not in (None, channels):
+        raise ValueError(f"images of {path} have {counted(channels, 'channel')}, expected {wanted.channels}")
+    floats = images.astype(np.float32)
+    notes = []
+    if has_bytes and wanted.scaled:
+        floats /= LARGEST_BYTE
+        notes.append("bytes are divided by 255: values from 0 to 1")
+    if not has_bytes:
+        notes.append(f"values from {floats.min():.3g} to {floats.max():.3g}, not scaled")
+    if wanted.has_bytes not in (None, has_bytes):
+        fitted = "bytes" if wanted.has_bytes else "numbers that are not bytes"
+        notes.append(f"warning: the explainer was fitted with {fitted}; check that values have the same scale")
+    if wanted.mean or wanted.std:
+        constants = [
+            ", ".join(f"{number:g}" for number in numbers) for numbers in (wanted.mean or (0,), wanted.std or (1,))
+        ]
+        notes.append(f"normalized with mean {constants[0]}, std {constants[1]}")
+    complete = replace(wanted, channels=channels, has_bytes=has_bytes if wanted.has_bytes is None else wanted.has_bytes)
+    return wanted.normalize(floats), notes, complete
+
+
+def _read_pictures(
+    paths: Sequence[Path], wanted: InputFormat, most: int | None, seed: int
+) -> tuple[Inputs, InputFormat]:
+    wanted = _with_kind(wanted, "images", paths[0])
+    folders = {file: path for path in paths for file in find_images(path)}
+    files = list(folders)
+    chosen = [files[place] for place in _places(len(files), most, seed)]
+    images = read_images(chosen, wanted.size, wanted.color or COLORS.get(wanted.channels or 0))
+    unreadable = [path for path in images.skipped if path in paths]
+    if unreadable:
+        raise ValueError(f"{listed_whole(unreadable)} cannot be read as a picture")
+    notes = [f"{counted(len(images.files), 'picture')} of {images.size} pixels, {images.color}"]
+    if len(chosen) < len(files):
+        notes.append(f"{len(chosen):,} of {len(files):,}, chosen at random")
+    if images.skipped:
+        notes.append(about_skipped(images.skipped, len(chosen)))
+        errors.print(Text(f"warning: {notes[-1]}"), soft_wrap=True)
+    wanted = replace(wanted, size=images.size, color=images.color, layout=wanted.layout or "NCHW")
+    x, more, wanted = _scale_images(images.pixels, wanted, paths[0])
+    names, skipped = (
+        tuple(str(file.relative_to(folders[file]) if folders[file].is_dir() else file.name) for file in group)
+        for group in (images.files, images.skipped)
+    )
+    return Inputs(x, names, (None,) * len(names), None, (*notes, *more), skipped), wanted
+
+
+def _join(parts: Sequence[Inputs]) -> Inputs:
+    if len(parts) == 1:
+        return parts[0]
+    tables: list[Any] = [part.x for part in parts]
+    shapes = {table.shape[1:] for table in tables}
+    if len(shapes) > 1:
+        raise ValueError(f"the files contain inputs of different shapes: {listed(sorted(shapes))}")
+    files = tuple(name for part in parts for name in part.files)
+    rows = tuple(row for part in parts for row in part.rows)
+    x = np.concatenate(tables) if isinstance(tables[0], np.ndarray) else pd.concat(tables)
+    if isinstance(x, pd.DataFrame):
+        x.index = pd.Index([f"{row} of {Path(file).name}" for file, row in zip(files, rows, strict=True)])
+    return Inputs(x, files, rows, parts[0].names, tuple(note for part in parts for note in part.notes))
+
+
+def _choose(inputs: Inputs, most: int | None, seed: int) -> Inputs:
+    places = _places(len(inputs), most, seed)
+    if len(places) == len(inputs):
+        return inputs
+    note = f"{len(places):,} of {len(inputs):,}, chosen at random"
+    files, rows = (tuple(values[place] for place in places) for values in (inputs.files, inputs.rows))
+    return Inputs(inputs.take(places), files, rows, inputs.names, (*inputs.notes, note))
+
+
+def _places(count: int, most: int | None, seed: int) -> NDArray[np.int64]:
+    """Return positions of at most some of the inputs, in order."""
+    if most is None or most >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))

@@ -1,0 +1,102 @@
+"""Checkpoints of training: what a run needs to continue exactly where it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fwshapley._internal.safetensors_file import load_bundle, save_bundle
+from fwshapley.training.budget import History, TrainingOptions
+
+FREE_OPTIONS = ("compiled", "budget", "checkpoint", "resume", "progress", "started")
+"""Options that may differ when a run is resumed; seconds and steps of the budget may not."""
+
+
+@dataclass
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        best: state of the module to keep.
+        best_step: step of that state; None while it is the initial one.
+        best_loss: its validation loss.
+        validations_without_progress: number of validations since.
+        history: of the run.
+    """
+
+    best: dict[str, Tensor]
+    best_step: int | None = None
+    best_loss: float = math.inf
+    validations_without_progress: int = 0
+    history: History = field(default_factory=History)
+
+
+class Resumable:
+    """A training run that can be saved to a file and continued from it.
+
+    Attributes:
+        module: what is trained.
+        optimizer: of its parameters.
+        options: of the run.
+        identity: what else must agree for a checkpoint to be resumed, JSON-compatible.
+        progress: how far the run is.
+    """
+
+    module: nn.Module
+    optimizer: torch.optim.Optimizer
+    options: TrainingOptions
+    identity: Mapping[str, Any]
+    progress: Progress
+
+    def save(self, path: Path) -> None:
+        """Write the run to a file, completely or not at all."""
+        tensors = {f"module.{name}": tensor for name, tensor in self.module.state_dict().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.progress.best.items()}
+        for index, entries in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in entries.items()}
+        facts = {name: value for name, value in vars(self.progress).items() if name != "best"}
+        facts |= {"history": asdict(self.progress.history), "best_loss": repr(self.progress.best_loss)}
+        save_bundle(path, "checkpoint", facts | {"identity": self._identify()}, tensors)
+
+    def load(self, path: Path) -> None:
+        """Continue from a file; raise a ValueError if it is the checkpoint of another run."""
+        facts, tensors = load_bundle(path, "checkpoint")
+        identity = facts.pop("identity")
+        changed = [name for name, value in self._identify().items() if identity.get(name) != value]
+        if changed:
+            verb = "differs" if len(changed) == 1 else "differ"
+            raise ValueError(
+                f"{path} is the checkpoint of another run: {', '.join(changed)} {verb}; resume with the same data and "
+                "arguments, or start again with resume=False"
+            )
+        parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimizer": {}}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = tensor
+        self.module.load_state_dict(parts["module"])
+        _load_optimizer(self.optimizer, parts["optimizer"])
+        facts |= {"history": History.from_facts(facts["history"]), "best_loss": float(facts["best_loss"])}
+        self.progress = Progress(best=parts["best"], **facts)
+
+    def _identify(self) -> dict[str, Any]:
+        """Return what must not change between a checkpoint and its resumption."""
+        fixed = {name: value for name, value in asdict(self.options).items() if name not in FREE_OPTIONS}
+        return {**fixed, **asdict(self.options.budget), **self.identity}
+
+
+def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        index, _, entry = name.partition(".")
+        state.setdefault(int(index), {})[entry] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    for parameter, entries in optimizer.state.items():  # files keep no memory format, which fused steps need
+        for entry, moment in entries.items():
+            if moment.shape == parameter.shape:
+                entries[entry] = torch.empty_like(parameter).copy_(moment)
