@@ -18,13 +18,15 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.harness.figures import save_figure
 from benchmarks.harness.options import ExperimentParser
 
 COLUMNS = 30
@@ -63,6 +65,7 @@ def main(arguments: argparse.Namespace) -> None:
         "tree_speed", {"cells": cells}, out=arguments.out, seeds=arguments.seeds, started=started,
         packages=[package for package in PACKAGES if is_installed(package)], device="cpu",
     )  # fmt: skip
+    save_figure(partial(draw, cells), "tree_speed", arguments)
 
 
 def parse(options: Sequence[str]) -> argparse.Namespace:
@@ -138,7 +141,7 @@ def methods(name: str, model: Any, background: Rows | None, peers: Sequence[str]
     import fwshapley as fw  # noqa: PLC0415 - after the options are parsed
     from fwshapley.trees import TreeExplainer  # noqa: PLC0415 - as above
 
-    nine = [fw.Shapley(), *fw.FEASIBLE_SET]
+    nine = [fw.Shapley(), *fw.semivalues.FEASIBLE_SET]
     ours = TreeExplainer(model, background)
 
     def explain(rows: Rows) -> Any:  # noqa: ANN401 - what the package returns
@@ -207,3 +210,24 @@ def time_of(explain: Method, x: Rows) -> float:
     before = time.perf_counter()
     explain(x)
     return time.perf_counter() - before
+
+
+def draw(cells: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Draw seconds over the number of rows, a panel for each model and background, a line for each method."""
+    from fwshapley.plots import COLORS, new_figure  # noqa: PLC0415 - after the options are parsed
+
+    panels = list(dict.fromkeys((cell["model"], cell["background"]) for cell in cells))
+    names = list(dict.fromkeys(cell["method"] for cell in cells))
+    figure = new_figure(width=4.2 * len(panels), height=3.2)
+    for axis, (model, background) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for name, color in zip(names, COLORS, strict=False):
+            place = (model, background, name)
+            line = [cell for cell in cells if (cell["model"], cell["background"], cell["method"]) == place]
+            axis.plot(
+                [cell["rows"] for cell in line], [cell["seconds"] for cell in line], "o-", color=color, label=name
+            )
+        game = f"background of {background:,} rows" if background else "no background"
+        axis.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds", title=f"{model}, {game}")
+        axis.grid(visible=True, alpha=0.25)
+    figure.axes[-1].legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+    return figure

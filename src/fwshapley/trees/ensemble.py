@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int32, Real
 from numpy import ndarray
 
-from fwshapley._internal.bundle import Bundle, load_bundle, save_bundle
 from fwshapley._internal.checks import Array, check_choice, check_names, check_path
+from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
 from fwshapley.trees.decisions import Splits, find_leaves, sum_leaf_values
 from fwshapley.trees.inputs import encode_rows
 

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from fwshapley._internal.bundle import Bundle, load_bundle, save_bundle
 from fwshapley._internal.checks import Array, check_choice, check_kind, check_numbers, check_path, check_whole, shorten
+from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import Semivalue, Total, check_weights

@@ -36,7 +36,10 @@ def encode_rows(
     is_frame = hasattr(x, "iloc")
     if named and is_frame:
         check_columns(list(map(str, x.columns)), names)
-    shape = tuple(np.shape(x))
+    try:
+        shape = tuple(np.shape(x))
+    except ValueError as error:
+        raise ValueError(f"x must have rows of equal length: {error}") from error
     if len(shape) != TABLE_DIMENSIONS or shape[1] != len(names):
         raise ValueError(f"x must have shape (rows, {len(names)}), one column per feature of the model; got {shape}")
     if is_frame or (levels and not levels_in_frames):
