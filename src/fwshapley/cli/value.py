@@ -100,7 +100,8 @@ def value(
     Pictures are compared by cross-fitted class probabilities, or by the features of your own network (--backbone).
     The output folder contains ranking.csv (all points, the most suspicious first), report.html, and
     valuation.safetensors. In ranking.csv, the verdict of a suspicious point is "another label" if most of its neighbors
-    have another one, which is then suggested, or "neighbors agree"; other points are not compared.
+    have another one, which is then suggested, or "neighbors agree"; other points are not compared. Rows of a .csv file
+    are counted as in a spreadsheet: the header is row 1, and row 2 is row 0 of a DataFrame.
 
     Start with: fwshapley value train.csv --label species --out results
 

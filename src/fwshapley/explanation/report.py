@@ -174,7 +174,7 @@ def write_report(
         f"Explanations of {_name_of(explainer)}",
         f"{explained.players.n_players} players (features that get a value), {len(explained.output_names)} outputs, "
         f"values on the scale of {SCALES[fitted.masked_model.output]}. {len(explained)} inputs were explained under "
-        f"{len(weightings)} weightings of coalition sizes, in {duration(seconds)} each.",
+        f"{counted(len(weightings), 'weighting')} of coalition sizes, in {duration(seconds)} each.",
     )
     page.section("Can you rely on the explanations?")
     if has_classes:
