@@ -27,7 +27,7 @@ from fwshapley._internal.checks import (
 from fwshapley._internal.files import check_writable
 from fwshapley._internal.html import Report
 from fwshapley._internal.tensor_checks import check_classes
-from fwshapley._internal.wording import duration
+from fwshapley._internal.wording import counted, duration
 from fwshapley.estimators import least_squares_values
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.baselines import BASELINES, Baseline, baseline
