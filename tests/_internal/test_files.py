@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fwshapley._internal.files import LOCK, check_checkpoint, locked, written_whole
+from fwshapley._internal.files import LOCK, check_writable_file, locked, written_whole
 from fwshapley._internal.safetensors_file import save_bundle
 
 
@@ -104,9 +104,9 @@ def test_a_checkpoint_that_could_not_be_saved_is_refused(tmp_path: Path) -> None
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     with pytest.raises(NotADirectoryError, match=r"file is a file.*checkpoints="):
-        check_checkpoint(tmp_path / "file" / "run", "checkpoints=...")
+        check_writable_file(tmp_path / "file" / "run", "checkpoints=...")
     with pytest.raises(IsADirectoryError, match=r"folder is a folder.*checkpoint="):
-        check_checkpoint(tmp_path / "folder")
-    check_checkpoint(None)
-    check_checkpoint(tmp_path / "new" / "run")
+        check_writable_file(tmp_path / "folder")
+    check_writable_file(None)
+    check_writable_file(tmp_path / "new" / "run")
     assert not (tmp_path / "new").exists()

@@ -98,3 +98,11 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"version":"3"', b'"version":"9"'))
     with pytest.raises(ValueError, match=r"file .*9.*3"):
         load_bundle(path, "thing")
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "below"):
+        with pytest.raises(OSError, match=r"choose (a|another) f\w+ for path"):
+            save_bundle(path, "thing", {}, {"tensor": torch.zeros(1)})
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

@@ -66,8 +66,8 @@ def make_folder(folder: Path, option: str = "--out") -> None:
         raise OSError(f"{folder} cannot be written to ({why}): choose another folder for {option}") from error
 
 
-def check_checkpoint(path: Path | None, option: str = "checkpoint=...") -> None:
-    """Raise an error if a checkpoint could not be saved to a file, before there is any work to lose; leave no trace."""
+def check_writable_file(path: Path | None, option: str = "checkpoint=...") -> None:
+    """Raise an error if a file could not be written, before there is any work to lose; leave no trace."""
     if path is None:
         return
     if path.is_dir():

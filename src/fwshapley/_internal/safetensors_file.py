@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from fwshapley._internal.arrays import is_tensor, to_numpy
-from fwshapley._internal.files import written_whole
+from fwshapley._internal.files import check_writable_file, written_whole
 
 FORMAT = "fwshapley"
 VERSION = "3"
@@ -58,6 +58,7 @@ def save_bundle(path: Path, kind: str, facts: Mapping[str, Any], arrays: Mapping
         "facts": text,
         "digest": digest(plain, text),
     }
+    check_writable_file(path, "path")
     with written_whole(path) as temporary:
         save_file(plain, temporary, metadata=metadata)
 

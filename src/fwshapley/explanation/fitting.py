@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import Array, check_callable, check_choice, check_kind, check_names, check_seed
-from fwshapley._internal.files import check_checkpoint
+from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley.explanation.black_box import BlackBox
@@ -254,7 +254,7 @@ def check_checkpoints(options: TrainingOptions) -> None:
         return
     paths = [folder / f"{part}.safetensors" for part in PARTS]
     for path in paths:
-        check_checkpoint(path, "checkpoint=...")
+        check_writable_file(path, "checkpoint=...")
     if not options.resume and any(path.exists() for path in paths):
         raise ValueError(
             f"checkpoint={str(folder)!r} has the checkpoints of an earlier run; continue it with resume=True, or pass "

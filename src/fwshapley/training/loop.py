@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fwshapley._internal.files import check_checkpoint
+from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.progress import ProgressBar, announce
 from fwshapley.training.batches import Batch, Loss, derive_seed, draw_rows
 from fwshapley.training.budget import FewStepsWarning, History, TrainingOptions
@@ -84,7 +84,7 @@ def train(
         >>> train(torch.nn.Linear(1, 1), loss, options, n_rows=64, device=torch.device("cpu")).steps
         20
     """
-    check_checkpoint(options.checkpoint, "checkpoint=...")
+    check_writable_file(options.checkpoint, "checkpoint=...")
     facts = {"description": description, "rows": n_rows, **(identity or {})}
     run = _Run(module, loss, options, n_rows=n_rows, device=device, validate=validate, identity=facts)
     try:

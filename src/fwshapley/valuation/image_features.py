@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fwshapley._internal.checks import Array, check_path, check_seed, check_whole
-from fwshapley._internal.files import check_checkpoint
+from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import check_tensor, choose_device
 from fwshapley.explanation.predictions import split_inputs
@@ -131,7 +131,7 @@ def cross_fit(
     folder = None if checkpoint is None else check_path("checkpoint", checkpoint)
     saved = [None if folder is None else folder / f"fold_{fold + 1}.safetensors" for fold in range(count)]
     for path in saved:
-        check_checkpoint(path)
+        check_writable_file(path)
     targets = torch.from_numpy(numbers)
     torch_device = choose_device(device)
     identity = {} if folder is None else {"points": digest({"images": pixels, "labels": targets, "folds": fold_of})}

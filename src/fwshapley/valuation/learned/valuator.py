@@ -15,7 +15,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_choice, check_jobs, check_path, check_whole
-from fwshapley._internal.files import check_checkpoint
+from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import Bundle, digest, load_bundle, save_bundle
 from fwshapley.semivalues import Semivalue, check_weights
 from fwshapley.training.budget import Budget, History, TrainingOptions
@@ -279,7 +279,7 @@ class AmortizedValuator(Valuator):
             resume=self.resume,
             progress=self.progress,
         )
-        check_checkpoint(options.checkpoint)
+        check_writable_file(options.checkpoint)
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=...")
         if self.method == "published" and len(check_weights(self.weights)) > 1:

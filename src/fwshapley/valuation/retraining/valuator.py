@@ -24,7 +24,7 @@ from fwshapley._internal.checks import (
     check_seed,
     check_whole,
 )
-from fwshapley._internal.files import check_checkpoint
+from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import as_tensor
 from fwshapley.games.retraining import RetrainingGame, Score, scoring_name
@@ -182,7 +182,7 @@ class RetrainingValuator(Valuator):
         check_jobs(self.n_jobs)
         check_flag("resume", self.resume)
         if self.checkpoint is not None:
-            check_checkpoint(check_path("checkpoint", self.checkpoint))
+            check_writable_file(check_path("checkpoint", self.checkpoint))
         elif self.resume:
             raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=...")
         if self.method == "least_squares" and self.target_error is not None:
