@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from fwshapley import FEASIBLE_SET, Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
+from fwshapley import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
+from fwshapley.semivalues import FEASIBLE_SET
 from fwshapley.trees.decisions import goes_left
 from fwshapley.trees.ensemble import TreeEnsemble
 
