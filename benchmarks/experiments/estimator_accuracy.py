@@ -84,7 +84,7 @@ def forest_game(n: int, seed: int) -> Callable[[Tensor], Tensor]:
 
 def ours(estimator: Callable[..., fw.Estimate]) -> Method:
     """Adapt one of our estimators."""
-    return lambda game, budget, seed: estimator(game, fw.Shapley(), budget=budget, seed=seed, progress=False).values
+    return lambda game, budget, seed: estimator(game, fw.Shapley(), n_calls=budget, seed=seed, progress=False).values
 
 
 def shapiq(approximator: Callable[..., Any]) -> Method:

@@ -68,7 +68,7 @@ from benchmarks.harness.statistics import Kept, pack, read_row
 from benchmarks.models import resnet
 from fwshapley.explanation.metrics import Evaluator, area, exclusion_curves, inclusion_curve, inclusion_curves
 from fwshapley.explanation.persistence import FILE
-from fwshapley.objectives import SumConstraint
+from fwshapley.objectives import Kernel, SumConstraint
 
 SEEDS = (0, 1, 2)
 IMAGES, STEPS = 1000, 32
@@ -253,7 +253,7 @@ def train(study: Study, learner: Learner, seed: int, seconds: float, folder: Pat
     options: dict[str, Any] = {}
     if learner.weights != "every":
         weights = search(study) if learner.weights == "chosen" else learner.weights
-        options = {"objective": "kernel", "weights": weights, "constraint": learner.constraint}
+        options = {"objective": Kernel(weights, constraint=learner.constraint)}
     if on_gpu:
         torch.compiler.reset()  # or, after some networks of one class, those to come would not be compiled
     explainer = fw.FeatureExplainer(

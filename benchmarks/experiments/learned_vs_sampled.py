@@ -42,7 +42,7 @@ from benchmarks.models import resnet
 from fwshapley._internal.files import written_whole
 from fwshapley.explanation.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
 from fwshapley.games.masked_model import Output
-from fwshapley.objectives import Multilinear
+from fwshapley.objectives import Kernel, Multilinear
 from fwshapley.plots import COLORS, new_figure
 
 IMAGES, JUDGED = 32, 1000
@@ -61,9 +61,7 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
     "2 minutes, FastSHAP": {
         "seconds": 120,
         "network": "unet",
-        "objective": "kernel",
-        "weights": fw.Shapley(),
-        "constraint": "normalize",
+        "objective": Kernel(fw.Shapley(), constraint="normalize"),
     },
     "5 minutes": {"seconds": 300},
     "10 minutes": {"seconds": 600},
