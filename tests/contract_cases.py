@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.tree import DecisionTreeRegressor
 from torch import Tensor
 
 import fwshapley
@@ -1575,3 +1577,48 @@ for what, (told, write) in PACKED.items():
     row(data.read_packed, what, told, lambda w, write=write: data.read_packed(write(w)))
 each(data.read_packed, "path", PATHS, lambda _, bad: data.read_packed(bad), words="path|None|3")
 each(data.read_packed, "split", CHOICE, lambda w, bad: data.read_packed(packed(w, x_train=BLACK, y_train=[0, 1]), bad))
+
+# Trees ---------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def trees() -> fw.TreeExplainer:
+    """Explainer of a small tree of three features."""
+    x = rows(40, 3).numpy()
+    return fw.TreeExplainer(DecisionTreeRegressor(max_depth=3, random_state=0).fit(x, x[:, 0]), x)
+
+
+NOT_TREES: dict[str, object] = {"None": None, "a number": 3, "not fitted": DecisionTreeRegressor(), "a class": dict}
+TREE_ROWS: dict[str, object] = ARRAYS | {"of too few columns": np.zeros((4, 2)), "complex": np.zeros((4, 3)) + 1j}
+tree_type = fw.TreeExplainer
+each(tree_type, "model", NOT_TREES, lambda _, bad: tree_type(bad))
+named(
+    tree_type,
+    lambda _, **bad: tree_type(trees().ensemble, **{"background": np.zeros((4, 3))} | bad),
+    {
+        "players": {"a number": 3, "of other columns": fw.columns(2), "of an image": fw.grid(4, 4, patch=2)},
+        "background_weights": {"text": "x", "negative": [-1.0] * 4, "too few": [1.0]},
+    },
+)
+each(
+    tree_type,
+    "background",
+    without(TREE_ROWS, "None"),
+    lambda _, bad: tree_type(trees().ensemble, bad),
+    words="background|x",
+)
+each(tree_type.explain, "x", TREE_ROWS, lambda _, bad: trees().explain(bad))
+each(tree_type.interactions, "x", TREE_ROWS, lambda _, bad: trees().interactions(bad))
+each(tree_type.interactions, "weights", WEIGHTS, lambda _, bad: trees().interactions(np.zeros((2, 3)), weights=bad))
+named(
+    tree_type.explain,
+    lambda _, **bad: trees().explain(np.zeros((2, 3)), **bad),
+    {
+        "weights": WEIGHTS,
+        "outputs": {"unknown": "odd", "too large": [9], "a number": 9, "None": None, "an empty list": []},
+        "total": CHOICE,
+    },
+)
+each(tree_type.save, "path", PATHS, lambda _, bad: trees().save(bad))
+row(tree_type.save, "path is a folder", "folder", lambda w: trees().save(w.folder))
+files(tree_type.load, lambda _, bad: tree_type.load(bad), *READ, "attribution")

@@ -15,7 +15,7 @@ import torch
 
 import fwshapley as fw
 
-PARTS = ("", ".explanation", ".explanation.baselines", ".games", ".valuation")
+PARTS = ("", ".explanation", ".explanation.baselines", ".games", ".trees", ".valuation")
 CONSTANTS = {"FEASIBLE_SET", "BASELINES"}
 """Names whose docstrings Python does not keep."""
 

@@ -17,7 +17,7 @@ LAYERS = [
     ("tables",),
     ("objectives",),
     ("explanation",),
-    ("valuation",),
+    ("trees", "valuation"),
     ("datasets", "loading"),
     ("fwshapley",),  # the package itself, __init__.py
     ("cli",),
@@ -25,8 +25,8 @@ LAYERS = [
 ]
 """Modules and folders of the package: each imports from its own layer and those above it in this list alone."""
 
-PEERS = {"captum", "pydvl", "shap", "shapiq"}
-WRAPPED = {"captum": {"explanation"}, "shap": {"explanation"}}
+PEERS = {"captum", "catboost", "lightgbm", "pydvl", "shap", "shapiq", "woodelf", "xgboost"}
+WRAPPED = {"captum": {"explanation"}, "catboost": {"trees"}, "shap": {"explanation", "trees"}}
 """Parts that wrap a peer; they import it where it is needed, or for types alone."""
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -27,6 +27,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         "import fwshapley as fw; fw.Beta(16, 1).size_law(100); fw.Shapley().quadrature(4)",
         "import fwshapley as fw; fw.grid(8, 8, patch=2)",
         "import fwshapley as fw; fw.Attribution",
+        "import fwshapley as fw; fw.TreeExplainer",
         "import fwshapley.plots",
         "import fwshapley._internal.safetensors_file, fwshapley._internal.html, fwshapley._internal.progress",
     ],
@@ -35,7 +36,9 @@ def test_what_serves_does_not_import_torch(code: str) -> None:
     assert "torch" not in modules_after(code)
 
 
-@pytest.mark.parametrize("path", ["fwshapley", "fwshapley.explanation", "fwshapley.games", "fwshapley.valuation"])
+@pytest.mark.parametrize(
+    "path", ["fwshapley", "fwshapley.explanation", "fwshapley.games", "fwshapley.trees", "fwshapley.valuation"]
+)
 def test_every_public_name_can_be_imported(path: str) -> None:
     module = importlib.import_module(path)
     names = module.__all__

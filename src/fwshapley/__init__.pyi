@@ -1,4 +1,4 @@
-from . import datasets, estimators, explanation, games, players, plots, semivalues, training, valuation
+from . import datasets, estimators, explanation, games, players, plots, semivalues, training, trees, valuation
 from .estimators import Estimate, exact_values, least_squares_values, multilinear_values, permutation_values
 from .explanation import Attribution, FeatureExplainer, choose_weights, write_report
 from .explanation.baselines import baseline
@@ -6,6 +6,7 @@ from .loading import load
 from .players import columns, grid, groups, segments
 from .semivalues import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 from .training import Budget
+from .trees import TreeExplainer
 from .valuation import (
     AmortizedValuator,
     KNNValuator,
@@ -30,6 +31,7 @@ __all__ = [
     "RetrainingValuator",
     "Semivalue",
     "Shapley",
+    "TreeExplainer",
     "Valuation",
     "__version__",
     "baseline",
@@ -52,6 +54,7 @@ __all__ = [
     "segments",
     "semivalues",
     "training",
+    "trees",
     "valuation",
     "value_neighbors",
     "write_report",

@@ -14,6 +14,7 @@ CLASSES = {
     "valuation": ("fwshapley.valuation.result", "Valuation"),
     "estimate": ("fwshapley.estimators.estimate", "Estimate"),
     "explainer": ("fwshapley.explanation.explainer", "FeatureExplainer"),
+    "tree explainer": ("fwshapley.trees.explainer", "TreeExplainer"),
     "valuator": ("fwshapley.valuation.learned.valuator", "AmortizedValuator"),
 }
 """Module and class of each kind of saved file; a module is imported when a file of its kind is loaded."""

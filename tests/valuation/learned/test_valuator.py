@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch.testing import assert_close
@@ -324,7 +325,7 @@ def test_another_weighting_of_the_published_network_is_refused() -> None:
 
 
 def test_points_to_be_valued_are_checked() -> None:
-    with pytest.raises(RuntimeError, match="fit"):
+    with pytest.raises(NotFittedError, match="fit"):
         fw.AmortizedValuator().value(X, Y)
     for x, y, message in (
         (X[:, :1], Y, "^x must have 2 columns.* got 1"),

@@ -16,6 +16,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor, nn
@@ -612,7 +613,7 @@ def test_wrong_arguments_are_refused(name: str) -> None:
 
 
 def test_a_valuator_has_no_values_before_it_is_fitted() -> None:
-    with pytest.raises(RuntimeError, match=r"fit\(x, y, reference=\.\.\.\)"):
+    with pytest.raises(NotFittedError, match=r"fit\(x, y, reference=\.\.\.\)"):
         _ = RetrainingValuator(LogisticRegression()).values_
 
 

@@ -1,0 +1,5 @@
+from .ensemble import TreeEnsemble
+from .explainer import TreeExplainer
+from .reading import read_model
+
+__all__ = ["TreeEnsemble", "TreeExplainer", "read_model"]
