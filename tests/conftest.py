@@ -47,6 +47,12 @@ def semivalue_for(request: pytest.FixtureRequest) -> Callable[[int], Semivalue]:
     return make
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """LightGBM and XGBoost change the number of OpenMP's threads for the whole process, and so torch's rounding."""
+    torch.set_num_threads(1)
+
+
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)

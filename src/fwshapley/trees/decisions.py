@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from jaxtyping import Bool, Float64, Int32
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled
+from fwshapley.trees.compiled import compiled, run_ranges
 
 
 class Splits(NamedTuple):
@@ -25,7 +24,7 @@ class Splits(NamedTuple):
     unseen_left: Bool[ndarray, " nodes"]
 
 
-@compiled()
+@compiled
 def goes_left(splits: Splits, node: int, x: float) -> bool:
     """Whether a value goes to the left child of an inner node.
 
@@ -44,7 +43,7 @@ def goes_left(splits: Splits, node: int, x: float) -> bool:
     return splits.category_sets[row, int(x)]
 
 
-@compiled()
+@compiled
 def find_leaf(splits: Splits, root: int, x: Float64[ndarray, " features"]) -> int:
     """Return the leaf that a row reaches from a root."""
     node = root
@@ -54,19 +53,22 @@ def find_leaf(splits: Splits, root: int, x: Float64[ndarray, " features"]) -> in
     return node
 
 
-@compiled(parallel=True)
 def find_leaves(
     splits: Splits, roots: Int32[ndarray, " trees"], x: Float64[ndarray, "rows features"]
 ) -> Int32[ndarray, "rows trees"]:
     """Return the leaf that each row reaches in each tree."""
     leaves = np.empty((len(x), len(roots)), dtype=np.int32)
-    for row in numba.prange(len(x)):
-        for tree in range(len(roots)):
-            leaves[row, tree] = find_leaf(splits, roots[tree], x[row])
+    run_ranges(_find_leaves, len(x), splits, roots, x, leaves)
     return leaves
 
 
-@compiled(parallel=True)
+@compiled
+def _find_leaves(begin, end, splits, roots, x, leaves):
+    for row in range(begin, end):
+        for tree in range(len(roots)):
+            leaves[row, tree] = find_leaf(splits, roots[tree], x[row])
+
+
 def sum_leaf_values(
     splits: Splits,
     roots: Int32[ndarray, " trees"],
@@ -75,7 +77,14 @@ def sum_leaf_values(
 ) -> Float64[ndarray, "rows outputs"]:
     """Return the sum of the values of the leaves that each row reaches."""
     sums = np.zeros((len(x), value.shape[1]))
-    for row in numba.prange(len(x)):
-        for tree in range(len(roots)):
-            sums[row] += value[find_leaf(splits, roots[tree], x[row])]
+    run_ranges(_sum_leaf_values, len(x), splits, roots, value, x, sums)
     return sums
+
+
+@compiled
+def _sum_leaf_values(begin, end, splits, roots, value, x, sums):
+    for row in range(begin, end):
+        for tree in range(len(roots)):
+            leaf = find_leaf(splits, roots[tree], x[row])
+            for output in range(value.shape[1]):
+                sums[row, output] += value[leaf, output]

@@ -12,12 +12,11 @@ Sums over r with i are those over all r in p less those over r in p - i.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled
+from fwshapley.trees.compiled import compiled, run_ranges
 from fwshapley.trees.paths import Branches
 from fwshapley.trees.tables import Targets, count_bits, leaf_patterns, pattern_law, spread_over_subsets
 
@@ -35,7 +34,7 @@ def pair_targets(branches: Branches, n_players: int) -> Targets:
     return Targets(begin, name)
 
 
-@compiled()
+@compiled
 def weigh_sizes(
     totals: Float64[ndarray, "patterns sizes"],
     pattern: int,
@@ -51,7 +50,7 @@ def weigh_sizes(
     return total
 
 
-@compiled()
+@compiled
 def _tabulate_branch(
     branches: Branches,
     branch: int,
@@ -99,7 +98,7 @@ def _tabulate_branch(
                             entries[code] += y * effect[missed[code]]
 
 
-@compiled()
+@compiled
 def _effects(
     i: int, j: int, full: int, sums: Float64[ndarray, "patterns 6"], effect: Float64[ndarray, " patterns"]
 ) -> None:
@@ -116,7 +115,6 @@ def _effects(
             effect[missed] = sums[met, 5]
 
 
-@compiled(parallel=True)
 def tabulate_pairs(
     branches: Branches,
     first: int,
@@ -128,7 +126,15 @@ def tabulate_pairs(
 ) -> Float64[ndarray, " numbers"]:
     """Return the tables of interactions of some branches; arguments as those of `tables.tabulate`."""
     tables = np.empty(offsets[-1])
-    for position in numba.prange(len(offsets) - 1):
+    run_ranges(
+        _tabulate_pairs, len(offsets) - 1, branches, first, value, moments, count_offsets, counts, offsets, tables
+    )
+    return tables
+
+
+@compiled
+def _tabulate_pairs(begin, end, branches, first, value, moments, count_offsets, counts, offsets, tables):
+    for position in range(begin, end):
         branch = first + position
         slots = branches.players[branch + 1] - branches.players[branch]
         counted = counts[:0]
@@ -137,4 +143,3 @@ def tabulate_pairs(
         shape = (slots * (slots - 1) // 2, value.shape[1], len(moments), 1 << branches.bits[branch])
         table = tables[offsets[position] : offsets[position + 1]].reshape(shape)
         _tabulate_branch(branches, branch, value, moments, counted, table)
-    return tables

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled
+from fwshapley.trees.compiled import compiled, run_ranges
 from fwshapley.trees.decisions import Splits
 from fwshapley.trees.paths import Branches, encode_block
 from fwshapley.trees.tables import BATCH
@@ -15,7 +14,6 @@ from fwshapley.trees.tables import BATCH
 COUNTED_AT_ONCE = 4096
 
 
-@compiled(parallel=True)
 def count_codes(
     splits: Splits,
     branches: Branches,
@@ -35,12 +33,17 @@ def count_codes(
         weight: one per background row.
     """
     counts = np.zeros(offsets[-1])
+    run_ranges(_count_codes, -(-(len(offsets) - 1) // BATCH), splits, branches, first, offsets, columns, weight, counts)
+    return counts
+
+
+@compiled
+def _count_codes(first_batch, last_batch, splits, branches, first, offsets, columns, weight, counts):
     rows = columns.shape[1]
-    n_branches = len(offsets) - 1
-    for batch in numba.prange((n_branches + BATCH - 1) // BATCH):
+    codes = np.empty((BATCH, COUNTED_AT_ONCE), np.uint32)
+    for batch in range(first_batch, last_batch):
         start = batch * BATCH
-        count = min(n_branches - start, BATCH)
-        codes = np.empty((BATCH, COUNTED_AT_ONCE), np.uint32)
+        count = min(len(offsets) - 1 - start, BATCH)
         for begin in range(0, rows, COUNTED_AT_ONCE):
             end = min(rows, begin + COUNTED_AT_ONCE)
             own_codes = codes[:, : end - begin]
@@ -49,4 +52,3 @@ def count_codes(
                 offset = offsets[start + position]
                 for row in range(end - begin):
                     counts[offset + own_codes[position, row]] += weight[begin + row]
-    return counts

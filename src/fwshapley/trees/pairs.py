@@ -9,12 +9,11 @@ with the pairs of groups that occur, at most the rows times the background and f
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from jaxtyping import Float64, Int32
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled
+from fwshapley.trees.compiled import compiled, run_ranges
 from fwshapley.trees.decisions import Splits, goes_left
 
 MAX_PLAYERS = 63
@@ -24,7 +23,6 @@ PARTS = 16
 """Parts of the trees that are summed up separately: a constant, so that sums do not depend on the number of cores."""
 
 
-@compiled(parallel=True)
 def add_pairs(
     splits: Splits,
     roots: Int32[ndarray, " trees"],
@@ -39,13 +37,18 @@ def add_pairs(
     """Return each row's sums over the trees of each part."""
     parts = min(PARTS, len(roots))
     sums = np.zeros((parts, len(x), n_players, value.shape[1], len(moments)))
-    for part in numba.prange(parts):
-        for tree in range(part, len(roots), parts):
-            _add_tree(splits, roots[tree], player_of, value, moments, x, background, weight, sums[part])
+    run_ranges(_add_parts, parts, splits, roots, player_of, value, moments, x, background, weight, sums)
     return sums
 
 
-@compiled()
+@compiled
+def _add_parts(begin, end, splits, roots, player_of, value, moments, x, background, weight, sums):
+    for part in range(begin, end):
+        for tree in range(part, len(roots), len(sums)):
+            _add_tree(splits, roots[tree], player_of, value, moments, x, background, weight, sums[part])
+
+
+@compiled
 def _add_tree(splits, root, player_of, value, moments, x, background, weight, sums):
     """Visit the nodes of a tree, each with the players on its path and the groups and pairs that are alive there.
 
@@ -97,7 +100,7 @@ def _add_tree(splits, root, player_of, value, moments, x, background, weight, su
             ))  # fmt: skip
 
 
-@compiled()
+@compiled
 def _divide(splits, node, left, x, feature, rows, group, patterns, slot, is_new, misses):
     """Return twice the group of each row, plus the new bit of the split's player."""
     part = np.empty(len(rows), np.int64)
@@ -111,7 +114,7 @@ def _divide(splits, node, left, x, feature, rows, group, patterns, slot, is_new,
     return part
 
 
-@compiled()
+@compiled
 def _merge(part, patterns, slot):
     """Number the patterns that occur after a split.
 
@@ -148,7 +151,7 @@ def _merge(part, patterns, slot):
     return new[:count], source, target
 
 
-@compiled()
+@compiled
 def _pair(pairs, row_source, other_source):
     """Return the living pairs of new groups: all but those in which the rows fail and the others miss."""
     living = np.empty((3 * len(pairs), 2), np.int64)
@@ -167,7 +170,7 @@ def _pair(pairs, row_source, other_source):
     return living[:count].copy()
 
 
-@compiled()
+@compiled
 def _renumber(used, patterns):
     """Return the numbers of the groups that are in a pair, -1 for others, and their patterns."""
     name = np.full(len(patterns), -1)
@@ -181,7 +184,7 @@ def _renumber(used, patterns):
     return name, kept[:count].copy()
 
 
-@compiled()
+@compiled
 def _keep(rows, part, target, name):
     """Return the rows whose groups are in a pair, and their groups."""
     kept, group = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
@@ -195,7 +198,7 @@ def _keep(rows, part, target, name):
     return kept[:count].copy(), group[:count].copy()
 
 
-@compiled()
+@compiled
 def _add_leaf(y, moments, weight, sums, players, rows, row_group, met, others, other_group, missed, pairs):
     """Add a leaf's values to its rows."""
     channels, outputs, k = len(moments), len(y), len(players)

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from jaxtyping import Bool, Float64, Int32
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled
+from fwshapley.trees.compiled import compiled, run_ranges
 from fwshapley.trees.decisions import Splits
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.paths import cover_share, find_parents, mark_edge
@@ -72,7 +71,7 @@ def find_edges(
     return Edges(*_find_edges(splits, cover, roots, player_of, find_parents(splits)))
 
 
-@compiled()
+@compiled
 def _find_edges(splits, cover, roots, player_of, parent):
     size = len(parent)
     begin = np.zeros(len(roots) + 1, np.int32)
@@ -109,7 +108,6 @@ def _find_edges(splits, cover, roots, player_of, parent):
     return begin, node[:count], above[:count], left[:count], player[:count], previous[:count], share[:count]
 
 
-@compiled(parallel=True)
 def values_at_nodes(
     splits: Splits,
     edges: Edges,
@@ -119,12 +117,14 @@ def values_at_nodes(
     sums: Float64[ndarray, "rows players outputs points"],
 ) -> None:
     """Add each row's weighted Banzhaf values psi(t), at all shared nodes t, to its sums."""
-    rows = len(x)
-    _, players, outputs, points = sums.shape
-    longest = 0
-    for tree in range(len(edges.begin) - 1):
-        longest = max(longest, edges.begin[tree + 1] - edges.begin[tree])
-    for block in numba.prange((rows + ROWS_AT_ONCE - 1) // ROWS_AT_ONCE):
+    longest = int(np.diff(edges.begin).max(initial=0))
+    run_ranges(_add_blocks, -(-len(x) // ROWS_AT_ONCE), splits, edges, value, t, x, longest, sums)
+
+
+@compiled
+def _add_blocks(first_block, last_block, splits, edges, value, t, x, longest, sums):
+    rows, players, outputs, points = sums.shape
+    for block in range(first_block, last_block):
         first = block * ROWS_AT_ONCE
         count = min(rows, first + ROWS_AT_ONCE) - first
         columns = x[first : first + count].T.copy()
@@ -148,7 +148,7 @@ def values_at_nodes(
                         sums[first + row, player, output, point] += block_sums[output, point, player, row]
 
 
-@compiled()
+@compiled
 def _mark_states(splits, edges, begin, end, columns, state):
     """Write how each row stands at each edge: 0 if it satisfies all of the player's splits so far."""
     for position in range(1, end - begin):
@@ -164,7 +164,7 @@ def _mark_states(splits, edges, begin, end, columns, state):
                 marks[row] = FAILED if earlier[row] & LOST else marks[row]
 
 
-@compiled()
+@compiled
 def _multiply_down(edges, begin, end, t, state, product):
     """Write the product of all players' factors up to each edge."""
     product[0] = 1
@@ -184,7 +184,7 @@ def _multiply_down(edges, begin, end, t, state, product):
             target[row] = source[row] * (met if mark == 0 else (lost if mark == LOST else failed))
 
 
-@compiled()
+@compiled
 def _add_up(splits, edges, begin, end, t, state, product, value, below, sums):
     """Add up the leaves below each edge, and what its player gains by them."""
     below[: end - begin] = 0
@@ -217,7 +217,7 @@ def cover_means(ensemble: TreeEnsemble) -> Float64[ndarray, "nodes outputs"]:
     return _cover_means(ensemble.splits, ensemble.cover, ensemble.roots, ensemble.value)
 
 
-@compiled()
+@compiled
 def _cover_means(splits, cover, roots, value):
     means = value.copy()
     order = np.empty(len(cover), np.int32)

@@ -110,7 +110,7 @@ def _allocate(counts: Int64[ndarray, " 5"]) -> Branches:
     )
 
 
-@compiled()
+@compiled
 def count_splits(splits: Splits, roots: Int32[ndarray, " trees"]) -> Int32[ndarray, " nodes"]:
     """Return the number of splits in the subtree of each node."""
     below = np.zeros(len(splits.feature), dtype=np.int32)
@@ -133,7 +133,7 @@ def count_splits(splits: Splits, roots: Int32[ndarray, " trees"]) -> Int32[ndarr
     return below
 
 
-@compiled()
+@compiled
 def count_players(
     splits: Splits, roots: Int32[ndarray, " trees"], player_of: Int32[ndarray, " features"]
 ) -> Int32[ndarray, " trees"]:
@@ -167,13 +167,13 @@ def count_players(
     return most
 
 
-@compiled()
+@compiled
 def cover_share(cover: Float64[ndarray, " nodes"], node: int, child: int) -> float:
     """Share of a node's training weight that went to a child; one half if the node has none."""
     return cover[child] / cover[node] if cover[node] > 0 else 0.5
 
 
-@compiled()
+@compiled
 def _find_tops(
     splits: Splits,
     parent: Int32[ndarray, " nodes"],
@@ -210,7 +210,7 @@ def _find_tops(
     return tops[:count].copy()
 
 
-@compiled()
+@compiled
 def _lay_out(
     splits: Splits,
     cover: Float64[ndarray, " nodes"],
@@ -304,7 +304,7 @@ def _lay_out(
     return np.array([len(tops), conditions, players, leaves, factors])
 
 
-@compiled()
+@compiled
 def encode_block(
     splits: Splits,
     branches: Branches,
@@ -330,7 +330,7 @@ def encode_block(
                 mark_failures(threshold[node], missing_left[node], left, columns, feature[node], bit, codes, position)
 
 
-@compiled()
+@compiled
 def mark_failures(threshold, missing_left, left, columns, feature, bit, codes, position):
     """Set a bit in the codes of the rows that do not go to a side of a numerical split.
 
@@ -346,7 +346,7 @@ def mark_failures(threshold, missing_left, left, columns, feature, bit, codes, p
             codes[position, row] |= to_left if columns[feature, row] <= threshold else to_right
 
 
-@compiled()
+@compiled
 def _mark_categorical(splits, node, left, columns, bit, codes, position):
     """Do as `mark_failures` for any split."""
     feature = splits.feature[node]
@@ -355,7 +355,7 @@ def _mark_categorical(splits, node, left, columns, bit, codes, position):
             codes[position, row] |= bit
 
 
-@compiled()
+@compiled
 def mark_edge(splits, node, left, columns, bit, codes, position):
     """Set a bit in the codes of the rows that do not go to a side of a split."""
     if splits.categories[node] >= 0:

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from jaxtyping import Float64, Int32, Int64, UInt32
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled
+from fwshapley.trees.compiled import compiled, run_ranges
 from fwshapley.trees.decisions import Splits, goes_left
 from fwshapley.trees.paths import Branches, encode_block
 
@@ -47,7 +46,7 @@ class Targets(NamedTuple):
     name: Int32[ndarray, " targets"]
 
 
-@compiled()
+@compiled
 def spread_over_subsets(
     k: int, probability: Float64[ndarray, " patterns"], totals: Float64[ndarray, "patterns sizes"]
 ) -> None:
@@ -63,7 +62,7 @@ def spread_over_subsets(
                     totals[pattern, size] += totals[pattern ^ bit, size]
 
 
-@compiled()
+@compiled
 def count_bits(pattern: int) -> int:
     """Return the number of set bits."""
     count = 0
@@ -73,7 +72,7 @@ def count_bits(pattern: int) -> int:
     return count
 
 
-@compiled()
+@compiled
 def leaf_patterns(branches: Branches, leaf: int, missed: UInt32[ndarray, " codes"]) -> int:
     """Write, for each code, the players that it misses on the leaf's path; return the number of these players."""
     first = branches.factors[leaf]
@@ -88,7 +87,7 @@ def leaf_patterns(branches: Branches, leaf: int, missed: UInt32[ndarray, " codes
     return k
 
 
-@compiled()
+@compiled
 def pattern_law(
     branches: Branches,
     leaf: int,
@@ -112,7 +111,7 @@ def pattern_law(
             law[pattern] *= share
 
 
-@compiled()
+@compiled
 def contract(
     k: int,
     totals: Float64[ndarray, "patterns sizes"],
@@ -138,7 +137,7 @@ def contract(
         w[pattern] = w_sum
 
 
-@compiled()
+@compiled
 def _tabulate_branch(
     branches: Branches,
     branch: int,
@@ -178,7 +177,6 @@ def _tabulate_branch(
                         entries[code] += y * effect[missed[code]]
 
 
-@compiled(parallel=True)
 def tabulate(
     branches: Branches,
     first: int,
@@ -200,7 +198,13 @@ def tabulate(
         offsets: where each table begins.
     """
     tables = np.empty(offsets[-1])
-    for position in numba.prange(len(offsets) - 1):
+    run_ranges(_tabulate, len(offsets) - 1, branches, first, value, moments, count_offsets, counts, offsets, tables)
+    return tables
+
+
+@compiled
+def _tabulate(begin, end, branches, first, value, moments, count_offsets, counts, offsets, tables):
+    for position in range(begin, end):
         branch = first + position
         slots = branches.players[branch + 1] - branches.players[branch]
         counted = counts[:0]
@@ -209,7 +213,6 @@ def tabulate(
         shape = (slots, value.shape[1], len(moments), 1 << branches.bits[branch])
         table = tables[offsets[position] : offsets[position + 1]].reshape(shape)
         _tabulate_branch(branches, branch, value, moments, counted, table)
-    return tables
 
 
 class Schedule(NamedTuple):
@@ -265,7 +268,6 @@ def schedule(
     )
 
 
-@compiled(parallel=True)
 def look_up(
     splits: Splits,
     branches: Branches,
@@ -277,11 +279,15 @@ def look_up(
     sums: Float64[ndarray, "rows targets width"],
 ) -> None:
     """Add the table entries of each row's codes to its sums; `width` are the outputs times the channels."""
+    run_ranges(_look_up, -(-len(x) // ROWS_AT_ONCE), splits, branches, plan, first, n_branches, tables, x, sums)
+
+
+@compiled
+def _look_up(first_block, last_block, splits, branches, plan, first, n_branches, tables, x, sums):
     rows, names, width = sums.shape
-    at_once = ROWS_AT_ONCE
-    for block in numba.prange((rows + at_once - 1) // at_once):
-        begin = block * at_once
-        count = min(rows, begin + at_once) - begin
+    for block in range(first_block, last_block):
+        begin = block * ROWS_AT_ONCE
+        count = min(rows, begin + ROWS_AT_ONCE) - begin
         columns = x[begin : begin + count].T.copy()
         codes = np.empty((BATCH, count), np.uint32)
         block_sums = np.zeros((names, width, count))
@@ -295,7 +301,7 @@ def look_up(
                     sums[begin + row, name, number] += block_sums[name, number, row]
 
 
-@compiled()
+@compiled
 def _add_batch(bits, plan, batch, first, tables, codes, sums):
     """Add the table entries of a batch of branches."""
     _, width, rows = sums.shape
@@ -311,20 +317,24 @@ def _add_batch(bits, plan, batch, first, tables, codes, sums):
                     sums[target, number, row] += tables[start + np.uint64(codes[branch, row])]
 
 
-@compiled(parallel=True)
 def arrange_by_code(
     branches: Branches, first: int, offsets: Int64[ndarray, " starts"], tables: Float64[ndarray, " numbers"]
 ) -> Float64[ndarray, " numbers"]:
     """Return tables with all numbers of a code next to each other, for `look_up_few`."""
     arranged = np.empty_like(tables)
-    for position in numba.prange(len(offsets) - 1):
-        size = 1 << branches.bits[first + position]
-        table = tables[offsets[position] : offsets[position + 1]].reshape((-1, size))
-        arranged[offsets[position] : offsets[position + 1]] = table.T.copy().ravel()
+    run_ranges(_arrange_by_code, len(offsets) - 1, branches, first, offsets, tables, arranged)
     return arranged
 
 
-@compiled()
+@compiled
+def _arrange_by_code(begin, end, branches, first, offsets, tables, arranged):
+    for position in range(begin, end):
+        size = 1 << branches.bits[first + position]
+        table = tables[offsets[position] : offsets[position + 1]].reshape((-1, size))
+        arranged[offsets[position] : offsets[position + 1]] = table.T.copy().ravel()
+
+
+@compiled
 def look_up_few(
     splits: Splits,
     branches: Branches,
