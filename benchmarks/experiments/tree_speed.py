@@ -1,0 +1,209 @@
+"""Time of exact values of tree ensembles: both games, one weighting and nine, beside shap, woodelf and XGBoost.
+
+Models are fitted to made data of 30 columns; nothing but the explanation is timed, after a warm-up on other rows that
+compiles. Every time is the middle one of several runs; cells that would take longer than `--limit` seconds by a
+tenth of the rows are extrapolated and marked. One run measures:
+
+- XGBoost and LightGBM, 500 trees of depth 6 and 100 of depth 10, and forests of 200 trees of depth 12.
+- 1 to 1,000,000 rows; backgrounds of 1 to 100,000 rows, and the path-dependent game without one.
+- The Shapley value alone, and together with the paper's eight weightings.
+
+    python benchmarks/run.py tree_speed
+    python benchmarks/run.py tree_speed --models xgboost-500x6 --rows 10000 --background 1000 --peers shap woodelf
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.harness.options import ExperimentParser
+
+COLUMNS = 30
+FITTED_ROWS = 20_000
+REPEATS = 3
+ROWS = [1, 1_000, 10_000, 1_000_000]
+BACKGROUNDS = [0, 1, 100, 1_000, 100_000]
+PEERS = ["shap", "woodelf", "xgboost"]
+PACKAGES = ["numba", "scikit-learn", "xgboost", "xgboost-cpu", "lightgbm", "shap", "woodelf-explainer"]
+FEWER = 10
+"""A cell that is extrapolated is measured on this fraction of its rows, and so on until it is short enough."""
+
+Rows = NDArray[np.float64]
+Method = Callable[[Rows], Any]
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Measure, print, record."""
+    from benchmarks.harness.record import record  # noqa: PLC0415 - it loads torch
+
+    started = time.perf_counter()
+    seed = arguments.seeds[0]
+    x, y = draw_table(FITTED_ROWS if not arguments.smoke else 300, seed)
+    cells = []
+    for name in arguments.models:
+        model = fit(name, x, y, smoke=arguments.smoke)
+        for background in arguments.background:
+            stand_in = draw_table(background, seed + 1)[0] if background else None
+            for method_name, explain in methods(name, model, stand_in, arguments.peers):
+                for rows in arguments.rows:
+                    cell = measure(explain, rows, seed, limit=arguments.limit, repeats=arguments.repeats)
+                    cell = {"model": name, "background": background, "method": method_name} | cell
+                    print(json.dumps(cell), flush=True)
+                    cells.append(cell)
+    record(
+        "tree_speed", {"cells": cells}, out=arguments.out, seeds=arguments.seeds, started=started,
+        packages=[package for package in PACKAGES if is_installed(package)], device="cpu",
+    )  # fmt: skip
+
+
+def parse(options: Sequence[str]) -> argparse.Namespace:
+    """Arguments."""
+    parser = ExperimentParser(
+        __doc__,
+        smoke="a few small trees and rows",
+        seeds=[0],
+        seeds_of="the data and the models",
+        single_seed=True,
+    )
+    parser.add_choices("--models", MODELS, "models to explain", nargs="+", default=list(MODELS))
+    parser.add_choices("--peers", PEERS, "other packages to time", nargs="*", default=PEERS)
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="numbers of explained rows")
+    parser.add_argument("--background", type=int, nargs="+", default=BACKGROUNDS, help="background rows; 0 for none")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds from which a cell is extrapolated")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="runs of each cell")
+    arguments = parser.parse(options)
+    if arguments.smoke:
+        arguments.rows, arguments.background, arguments.repeats = [1, 30], [0, 10], 1
+    return arguments
+
+
+def draw_table(rows: int, seed: int) -> tuple[Rows, Rows]:
+    """Draw normal columns, rounded to float32 as XGBoost does, and a target with interactions."""
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(rows, COLUMNS)).astype(np.float32).astype(np.float64)
+    y = x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + x[:, 3:10].sum(1) * x[:, 10] + generator.normal(size=rows)
+    return x, y
+
+
+def fit(name: str, x: Rows, y: Rows, *, smoke: bool) -> Any:  # noqa: ANN401 - of any library
+    """Fit a model, with a hundredth of the trees for a smoke run."""
+    kind, trees, depth = MODELS[name]
+    return kind(trees // 100 if smoke else trees, min(depth, 4) if smoke else depth).fit(x, y)
+
+
+def make_xgboost(trees: int, depth: int) -> Any:  # noqa: ANN401 - as above
+    """Return boosted trees of XGBoost."""
+    from xgboost import XGBRegressor  # noqa: PLC0415 - only models that are asked for are imported
+
+    return XGBRegressor(n_estimators=trees, max_depth=depth, learning_rate=0.05, random_state=0)
+
+
+def make_lightgbm(trees: int, depth: int) -> Any:  # noqa: ANN401 - as above
+    """Return boosted trees of LightGBM, full up to their depth."""
+    from lightgbm import LGBMRegressor  # noqa: PLC0415 - as above
+
+    return LGBMRegressor(
+        n_estimators=trees, max_depth=depth, num_leaves=2**depth, learning_rate=0.05, random_state=0, verbose=-1
+    )
+
+
+def make_forest(trees: int, depth: int) -> Any:  # noqa: ANN401 - as above
+    """Return a random forest of scikit-learn."""
+    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - as above
+
+    return RandomForestRegressor(trees, max_depth=depth, max_features=0.5, n_jobs=-1, random_state=0)
+
+
+MODELS: dict[str, tuple[Callable[[int, int], Any], int, int]] = {
+    "xgboost-500x6": (make_xgboost, 500, 6),
+    "xgboost-100x10": (make_xgboost, 100, 10),
+    "lightgbm-500x6": (make_lightgbm, 500, 6),
+    "lightgbm-100x10": (make_lightgbm, 100, 10),
+    "forest-200x12": (make_forest, 200, 12),
+}
+"""How each model is made, its number of trees and their depth."""
+
+
+def methods(name: str, model: Any, background: Rows | None, peers: Sequence[str]) -> list[tuple[str, Method]]:  # noqa: ANN401 - as above
+    """Return what is timed: ours with one weighting and nine, and the packages that compute the same game."""
+    import fwshapley as fw  # noqa: PLC0415 - after the options are parsed
+    from fwshapley.trees import TreeExplainer  # noqa: PLC0415 - as above
+
+    nine = [fw.Shapley(), *fw.semivalues.FEASIBLE_SET]
+    ours = TreeExplainer(model, background)
+
+    def explain(rows: Rows) -> Any:  # noqa: ANN401 - what the package returns
+        return TreeExplainer(ours.ensemble, background).explain(rows)
+
+    timed: list[tuple[str, Method]] = [
+        ("fwshapley, Shapley", explain),
+        (
+            "fwshapley, nine weightings",
+            lambda rows: TreeExplainer(ours.ensemble, background).explain(rows, weights=nine),
+        ),
+        ("fwshapley, Shapley, tables kept", ours.explain),
+    ]
+    if "shap" in peers:
+        import shap  # noqa: PLC0415 - optional
+
+        game = "tree_path_dependent" if background is None else "interventional"
+        theirs = shap.TreeExplainer(model, background, feature_perturbation=game)
+        timed.append(("shap", lambda rows: theirs.shap_values(rows, check_additivity=False)))
+    if "woodelf" in peers:
+        import pandas as pd  # noqa: PLC0415 - woodelf takes tables
+        import woodelf  # noqa: PLC0415 - optional
+
+        frame = None if background is None else pd.DataFrame(background)
+        timed.append(("woodelf", lambda rows: woodelf.WoodelfExplainer(model, frame).shap_values(pd.DataFrame(rows))))
+    if "xgboost" in peers and background is None and name.startswith("xgboost"):
+        import xgboost  # noqa: PLC0415 - optional
+
+        booster = model.get_booster()
+        timed.append(("xgboost", lambda rows: booster.predict(xgboost.DMatrix(rows), pred_contribs=True)))
+    return timed
+
+
+def measure(explain: Method, rows: int, seed: int, *, limit: float, repeats: int) -> dict[str, Any]:
+    """Time of explaining rows; extrapolated from fewer if these would take longer than the limit."""
+    explain(draw_table(1, seed + 3)[0])
+    measured = min(rows, 100)
+    while True:
+        x = draw_table(measured, seed + 2)[0]
+        seconds = time_of(explain, x)
+        larger = min(rows, measured * FEWER)
+        if measured == rows or seconds * larger / measured > limit:
+            break
+        measured = larger
+    times = [seconds, *(time_of(explain, x) for _ in range(repeats - 1))]
+    middle = statistics.median(times)
+    return {
+        "rows": rows,
+        "seconds": middle * rows / measured,
+        "extrapolated_from": measured if measured < rows else None,
+        "all_seconds": times,
+    }
+
+
+def is_installed(package: str) -> bool:
+    """Whether a distribution is installed; XGBoost comes as one of two."""
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def time_of(explain: Method, x: Rows) -> float:
+    """Seconds that an explanation takes."""
+    before = time.perf_counter()
+    explain(x)
+    return time.perf_counter() - before
