@@ -7,6 +7,7 @@ from numpy import ndarray
 
 from fwshapley import Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 from fwshapley.trees import engine as engine_module
+from fwshapley.trees import lookup
 from fwshapley.trees.engine import Background, Engine, table_players
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.paths import count_players, encode_block, find_branches
@@ -53,6 +54,23 @@ def test_tables_do_not_depend_on_the_branches(monkeypatch: pytest.MonkeyPatch, m
     limits |= {"MIN_BITS": most_bits, "MAX_BITS": most_bits}
     found = values(monkeypatch, ensemble, background, x, weightings(6), **limits)
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_values_depend_neither_on_the_layout_of_tables_nor_on_blocks(
+    monkeypatch: pytest.MonkeyPatch, outputs: int
+) -> None:
+    ensemble, x = random_ensemble(5, outputs=outputs, trees=90), random_rows(2, 100)
+    player_of = np.arange(6, dtype=np.int32)
+    engine = Engine(ensemble, player_of, 6, Background(random_rows(3, 20), np.full(20, 0.05)))
+    for count in range(1, 10):  # one number per target, vectors with padding, and two vectors
+        chosen = weightings(6)[:count]
+        many = engine.values(x, chosen)
+        few = np.concatenate([engine.values(x[begin : begin + 10], chosen) for begin in range(0, 100, 10)], 1)
+        np.testing.assert_allclose(many, few, atol=1e-12)
+        with monkeypatch.context() as patch:
+            patch.setattr(lookup, "MAX_BLOCK_ROWS", 64)
+            np.testing.assert_array_equal(engine.values(x, chosen), many)
 
 
 def test_kept_tables_serve_other_rows() -> None:

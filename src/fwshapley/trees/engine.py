@@ -19,11 +19,13 @@ from fwshapley.semivalues import Semivalue
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.interactions import pair_targets, tabulate_pairs
 from fwshapley.trees.interventional import count_codes
+from fwshapley.trees.layout import choose_layout
+from fwshapley.trees.lookup import Schedule, look_up, look_up_few, schedule
 from fwshapley.trees.moments import Channels, channels, node_weights, shared_nodes
 from fwshapley.trees.pairs import MAX_PLAYERS, add_pairs
 from fwshapley.trees.path_dependent import find_edges, values_at_nodes
 from fwshapley.trees.paths import Branches, count_players, find_branches
-from fwshapley.trees.tables import Schedule, Targets, arrange_by_code, look_up, look_up_few, schedule, tabulate
+from fwshapley.trees.tables import Targets, tabulate
 
 MIN_TABLE_PLAYERS, MAX_TABLE_PLAYERS = 8, 14
 """Players on a path up to which tables are always used, and up to which they are used for many rows."""
@@ -36,9 +38,6 @@ TABLES_AT_ONCE = 2**23
 
 KEPT_TABLES = 2**25
 """Numbers of tables, or of counts, that are kept for the next call: 256 MB."""
-
-FEW_ROWS = 16
-"""Rows up to which tables are arranged by code."""
 
 SUMS_AT_ONCE = 2**26
 """Numbers that are summed up at once, for a block of rows: 512 MB."""
@@ -145,15 +144,15 @@ class Engine:
         targets = pair_targets(branches, self.n_players) if pairs else Targets(branches.players, branches.player)
         names = self.n_players * (self.n_players - 1) // 2 if pairs else self.n_players
         width = len(part.outputs) * len(shared.moments)
+        layout = choose_layout(len(x), width)
         sums = np.zeros((len(x), names, width))
-        is_few = len(x) <= FEW_ROWS
-        key = (number, most, bits, pairs, is_few, shared.moments.tobytes())
+        key = (number, most, bits, pairs, layout, shared.moments.tobytes())
         splits = self.ensemble.splits
-        for first, offsets, plan, tables in self._made_tables(key, branches, targets, width, shared, part.value):
-            if is_few:
-                look_up_few(splits, branches, targets, first, offsets, tables, x, sums)
+        for first, offsets, plan, tables in self._made_tables(key, branches, targets, shared, part.value):
+            if layout.lanes:
+                look_up(splits, branches, plan, first, layout, tables, x, sums)
             else:
-                look_up(splits, branches, plan, first, len(offsets) - 1, tables, x, sums)
+                look_up_few(splits, branches, targets, first, offsets, tables, x, sums)
         return sums.reshape(len(x), names, len(part.outputs), len(shared.moments))
 
     def _made_tables(
@@ -161,7 +160,6 @@ class Engine:
         key: tuple[Any, ...],
         branches: Branches,
         targets: Targets,
-        width: int,
         shared: Channels,
         value: Float64[ndarray, "nodes some"],
     ) -> Iterator[tuple[int, Int64[ndarray, " starts"], Schedule, Float64[ndarray, " numbers"]]]:
@@ -172,16 +170,14 @@ class Engine:
         if key in self._tables:
             yield from self._tables[key]
             return
-        number, most, bits, pairs, is_few, _ = key
-        numbers = np.diff(targets.begin) * width << branches.bits
+        number, most, bits, pairs, layout, _ = key
+        numbers = np.diff(targets.begin) * layout.padded << branches.bits
         made = []
         for first, offsets in _chunks(numbers):
             counts = self._counts_of(number, most, bits, first, len(offsets) - 1)
             compute = tabulate_pairs if pairs else tabulate
-            tables = compute(branches, first, value, shared.moments, *counts, offsets)
-            if is_few:
-                tables = arrange_by_code(branches, first, offsets, tables)
-            made.append((first, offsets, schedule(branches, targets, first, offsets, width), tables))
+            tables = compute(branches, first, value, shared.moments, *counts, offsets, layout)
+            made.append((first, offsets, schedule(branches, targets, first, offsets, layout), tables))
             yield made[-1]
             if numbers.sum() > KEPT_TABLES:
                 made.clear()

@@ -17,6 +17,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from fwshapley.trees.compiled import compiled, run_ranges
+from fwshapley.trees.layout import Layout, arrange
 from fwshapley.trees.paths import Branches
 from fwshapley.trees.tables import Targets, count_bits, leaf_patterns, pattern_law, spread_over_subsets
 
@@ -123,23 +124,25 @@ def tabulate_pairs(
     count_offsets: Int64[ndarray, " starts"],
     counts: Float64[ndarray, " counts"],
     offsets: Int64[ndarray, " starts"],
+    layout: Layout,
 ) -> Float64[ndarray, " numbers"]:
     """Return the tables of interactions of some branches; arguments as those of `tables.tabulate`."""
-    tables = np.empty(offsets[-1])
+    tables = np.zeros(offsets[-1])
     run_ranges(
-        _tabulate_pairs, len(offsets) - 1, branches, first, value, moments, count_offsets, counts, offsets, tables
-    )
+        _tabulate_pairs, len(offsets) - 1, branches, first, value, moments, count_offsets, counts, offsets, layout,
+        tables,
+    )  # fmt: skip
     return tables
 
 
 @compiled
-def _tabulate_pairs(begin, end, branches, first, value, moments, count_offsets, counts, offsets, tables):
+def _tabulate_pairs(begin, end, branches, first, value, moments, count_offsets, counts, offsets, layout, tables):
     for position in range(begin, end):
         branch = first + position
         slots = branches.players[branch + 1] - branches.players[branch]
         counted = counts[:0]
         if len(counts):
             counted = counts[count_offsets[position] : count_offsets[position + 1]]
-        shape = (slots * (slots - 1) // 2, value.shape[1], len(moments), 1 << branches.bits[branch])
-        table = tables[offsets[position] : offsets[position + 1]].reshape(shape)
+        table = np.empty((slots * (slots - 1) // 2, value.shape[1], len(moments), 1 << branches.bits[branch]))
         _tabulate_branch(branches, branch, value, moments, counted, table)
+        arrange(table, layout, tables[offsets[position] : offsets[position + 1]])

@@ -9,9 +9,11 @@ from numpy import ndarray
 from fwshapley.trees.compiled import compiled, run_ranges
 from fwshapley.trees.decisions import Splits
 from fwshapley.trees.paths import Branches, encode_block
-from fwshapley.trees.tables import BATCH
 
 COUNTED_AT_ONCE = 4096
+
+BATCH = 16
+"""Branches whose codes are computed before they are counted."""
 
 
 def count_codes(

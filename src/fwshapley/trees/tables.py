@@ -24,14 +24,8 @@ from jaxtyping import Float64, Int32, Int64, UInt32
 from numpy import ndarray
 
 from fwshapley.trees.compiled import compiled, run_ranges
-from fwshapley.trees.decisions import Splits, goes_left
-from fwshapley.trees.paths import Branches, encode_block
-
-ROWS_AT_ONCE = 2048
-"""Rows of a block; a table's entries and a target's sums of a block stay in a core's cache."""
-
-BATCH = 16
-"""Branches whose codes are computed before their tables are looked up."""
+from fwshapley.trees.layout import Layout, arrange
+from fwshapley.trees.paths import Branches
 
 
 class Targets(NamedTuple):
@@ -185,6 +179,7 @@ def tabulate(
     count_offsets: Int64[ndarray, " starts"],
     counts: Float64[ndarray, " counts"],
     offsets: Int64[ndarray, " starts"],
+    layout: Layout,
 ) -> Float64[ndarray, " numbers"]:
     """Return the tables of some branches, one after another; each has an entry per slot, output, channel and code.
 
@@ -196,174 +191,23 @@ def tabulate(
         count_offsets: where the codes of each of these branches begin in `counts`.
         counts: share of the background with each code of each branch; empty for cover shares.
         offsets: where each table begins.
+        layout: of the tables.
     """
-    tables = np.empty(offsets[-1])
-    run_ranges(_tabulate, len(offsets) - 1, branches, first, value, moments, count_offsets, counts, offsets, tables)
+    tables = np.zeros(offsets[-1])
+    run_ranges(
+        _tabulate, len(offsets) - 1, branches, first, value, moments, count_offsets, counts, offsets, layout, tables
+    )
     return tables
 
 
 @compiled
-def _tabulate(begin, end, branches, first, value, moments, count_offsets, counts, offsets, tables):
+def _tabulate(begin, end, branches, first, value, moments, count_offsets, counts, offsets, layout, tables):
     for position in range(begin, end):
         branch = first + position
         slots = branches.players[branch + 1] - branches.players[branch]
         counted = counts[:0]
         if len(counts):
             counted = counts[count_offsets[position] : count_offsets[position + 1]]
-        shape = (slots, value.shape[1], len(moments), 1 << branches.bits[branch])
-        table = tables[offsets[position] : offsets[position + 1]].reshape(shape)
+        table = np.empty((slots, value.shape[1], len(moments), 1 << branches.bits[branch]))
         _tabulate_branch(branches, branch, value, moments, counted, table)
-
-
-class Schedule(NamedTuple):
-    """The order in which the tables of some branches are looked up: by batches of branches, then by target.
-
-    Within a batch, a target's sums stay in the core's fastest cache while all of its tables are added.
-
-    Attributes:
-        runs: where the runs of tables of the same batch and target begin, and where the last one ends.
-        batches: the first run of each batch, and the end of the last one.
-        target: of each run.
-        branch: of each table, its position in the batch.
-        start: of each table, its first number.
-    """
-
-    runs: Int64[ndarray, " starts"]
-    batches: Int64[ndarray, " batch_starts"]
-    target: Int64[ndarray, " runs"]
-    branch: Int64[ndarray, " tables"]
-    start: Int64[ndarray, " tables"]
-
-
-def schedule(
-    branches: Branches, targets: Targets, first: int, offsets: Int64[ndarray, " starts"], width: int
-) -> Schedule:
-    """Return the order in which the tables of some branches are looked up.
-
-    Args:
-        branches: of all trees.
-        targets: of all branches.
-        first: the first branch.
-        offsets: where the numbers of each branch begin.
-        width: outputs times channels.
-    """
-    count = len(offsets) - 1
-    per_branch = np.diff(targets.begin[first : first + count + 1])
-    branch = np.repeat(np.arange(count), per_branch)
-    index = np.arange(len(branch)) - np.repeat(np.cumsum(per_branch) - per_branch, per_branch)
-    start = offsets[branch] + (index * width << branches.bits[first + branch])
-    name = targets.name[targets.begin[first] : targets.begin[first + count]].astype(np.int64)
-    order = np.lexsort((name, branch // BATCH))
-    batch, name = branch[order] // BATCH, name[order]
-    is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = (batch[1:] != batch[:-1]) | (name[1:] != name[:-1])
-    runs = np.flatnonzero(is_new)
-    n_batches = (count + BATCH - 1) // BATCH
-    return Schedule(
-        runs=np.append(runs, len(order)),
-        batches=np.searchsorted(batch[runs], np.arange(n_batches + 1)),
-        target=name[runs],
-        branch=branch[order] % BATCH,
-        start=start[order],
-    )
-
-
-def look_up(
-    splits: Splits,
-    branches: Branches,
-    plan: Schedule,
-    first: int,
-    n_branches: int,
-    tables: Float64[ndarray, " numbers"],
-    x: Float64[ndarray, "rows features"],
-    sums: Float64[ndarray, "rows targets width"],
-) -> None:
-    """Add the table entries of each row's codes to its sums; `width` are the outputs times the channels."""
-    run_ranges(_look_up, -(-len(x) // ROWS_AT_ONCE), splits, branches, plan, first, n_branches, tables, x, sums)
-
-
-@compiled
-def _look_up(first_block, last_block, splits, branches, plan, first, n_branches, tables, x, sums):
-    rows, names, width = sums.shape
-    for block in range(first_block, last_block):
-        begin = block * ROWS_AT_ONCE
-        count = min(rows, begin + ROWS_AT_ONCE) - begin
-        columns = x[begin : begin + count].T.copy()
-        codes = np.empty((BATCH, count), np.uint32)
-        block_sums = np.zeros((names, width, count))
-        for batch in range(len(plan.batches) - 1):
-            start = batch * BATCH
-            encode_block(splits, branches, first + start, columns, codes, min(n_branches - start, BATCH))
-            _add_batch(branches.bits, plan, batch, first, tables, codes, block_sums)
-        for name in range(names):
-            for number in range(width):
-                for row in range(count):
-                    sums[begin + row, name, number] += block_sums[name, number, row]
-
-
-@compiled
-def _add_batch(bits, plan, batch, first, tables, codes, sums):
-    """Add the table entries of a batch of branches."""
-    _, width, rows = sums.shape
-    runs, target_of, branch_of, start_of = plan.runs, plan.target, plan.branch, plan.start
-    for run in range(plan.batches[batch], plan.batches[batch + 1]):
-        target = target_of[run]
-        for number in range(width):
-            for table in range(runs[run], runs[run + 1]):
-                branch = branch_of[table]
-                size = np.int64(1) << bits[first + batch * BATCH + branch]
-                start = np.uint64(start_of[table] + number * size)
-                for row in range(rows):  # a gather, which compilers vectorize
-                    sums[target, number, row] += tables[start + np.uint64(codes[branch, row])]
-
-
-def arrange_by_code(
-    branches: Branches, first: int, offsets: Int64[ndarray, " starts"], tables: Float64[ndarray, " numbers"]
-) -> Float64[ndarray, " numbers"]:
-    """Return tables with all numbers of a code next to each other, for `look_up_few`."""
-    arranged = np.empty_like(tables)
-    run_ranges(_arrange_by_code, len(offsets) - 1, branches, first, offsets, tables, arranged)
-    return arranged
-
-
-@compiled
-def _arrange_by_code(begin, end, branches, first, offsets, tables, arranged):
-    for position in range(begin, end):
-        size = 1 << branches.bits[first + position]
-        table = tables[offsets[position] : offsets[position + 1]].reshape((-1, size))
-        arranged[offsets[position] : offsets[position + 1]] = table.T.copy().ravel()
-
-
-@compiled
-def look_up_few(
-    splits: Splits,
-    branches: Branches,
-    targets: Targets,
-    first: int,
-    offsets: Int64[ndarray, " starts"],
-    tables: Float64[ndarray, " numbers"],
-    x: Float64[ndarray, "rows features"],
-    sums: Float64[ndarray, "rows targets width"],
-) -> None:
-    """Do as `look_up`, with tables from `arrange_by_code`: faster for a few rows, on one core."""
-    rows, _, width = sums.shape
-    conditions, node_of, left_of, bit_of = (
-        branches.conditions, branches.condition_node, branches.condition_left, branches.condition_bit
-    )  # fmt: skip
-    target_begin, target_name = targets.begin, targets.name
-    for position in range(len(offsets) - 1):
-        branch = first + position
-        count = target_begin[branch + 1] - target_begin[branch]
-        for row in range(rows):
-            code = np.int64(0)
-            for condition in range(conditions[branch], conditions[branch + 1]):
-                node = node_of[condition]
-                left = goes_left(splits, node, x[row, splits.feature[node]])
-                if left != left_of[condition]:
-                    code |= np.int64(1) << np.int64(bit_of[condition])
-            start = offsets[position] + code * count * width
-            for target in range(count):
-                name = target_name[target_begin[branch] + target]
-                for number in range(width):
-                    sums[row, name, number] += tables[start]
-                    start += 1
+        arrange(table, layout, tables[offsets[position] : offsets[position + 1]])
