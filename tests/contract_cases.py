@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeRegressor
 from torch import Tensor
 
@@ -40,7 +41,7 @@ BEYOND = 2**70
 """A whole number that fits no integer of 64 bits."""
 
 REFUSED: Fault = (TypeError, ValueError, OSError)
-UNREADY: Fault = (RuntimeError,)
+UNREADY: Fault = (RuntimeError, NotFittedError)
 """Not the arguments are wrong, but what they are given to: it is not fitted, or has no model."""
 
 TABLE: list[Case] = []

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -372,7 +373,7 @@ def test_what_cannot_be_applied_is_an_error(explainers: dict[str, fw.FeatureExpl
         baseline("kernel_shap", table, steps=3)
     with pytest.raises(TypeError, match="are none"):
         baseline("saliency", table, seed=3)
-    with pytest.raises(RuntimeError, match="not fitted"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         baseline("random", fw.FeatureExplainer(seeded(TableModel)))
     with pytest.raises(ValueError, match="NaN"):
         baseline("saliency", table).explain(torch.full((2, 4), torch.nan))

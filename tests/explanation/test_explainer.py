@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -566,7 +567,7 @@ def test_what_cannot_be_explained_is_refused_before_the_surrogate_is_trained(mon
     explainer = fw.FeatureExplainer(seeded(TableModel), network=lambda channels: nn.Linear(N, channels))
     with pytest.raises(ValueError, match=r"network failed|network must return"):
         fit(explainer)
-    with pytest.raises(RuntimeError, match="not fitted"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         _ = explainer.players_
 
 
@@ -763,7 +764,7 @@ def test_an_explainer_is_not_used_before_it_is_fitted(tmp_path: Path) -> None:
         explainer.compile,
     ]
     for use in uses:
-        with pytest.raises(RuntimeError, match="not fitted; call fit"):
+        with pytest.raises(NotFittedError, match="not fitted; call fit"):
             use()
     assert not list(tmp_path.iterdir())
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -268,7 +269,7 @@ def test_a_clone_is_not_fitted_and_asks_the_same_model() -> None:
     assert twin.model is model
     assert "not fitted" in repr(twin)
     assert twin.players is None
-    with pytest.raises(RuntimeError, match="not fitted"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         twin.explain(TABLE[:2])
     again = fit(twin, TABLE, steps=1).explain(TABLE[:2]).values
     assert torch.equal(again, explainer.explain(TABLE[:2]).values)
@@ -280,7 +281,7 @@ def test_parameters_are_set_and_the_fit_forgotten() -> None:
     assert explainer.set_params(seed=5, output="raw") is explainer
     assert (explainer.seed, explainer.output, explainer.surrogate) == (5, "raw", None)
     assert explainer.get_params()["seed"] == 5
-    with pytest.raises(RuntimeError, match="not fitted"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         explainer.explain(X[:2])
     with pytest.raises(ValueError, match=r"Invalid parameter '(color|size)'.*'model', 'network'"):
         explainer.set_params(size=3, color="red", seed=6)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -142,5 +143,5 @@ def test_what_cannot_be_chosen_is_an_error(explainer: fw.FeatureExplainer) -> No
         choose_weights(explainer, X, candidates=[])
     with pytest.raises(ValueError, match="steps must be at least 1"):
         choose_weights(explainer, X, steps=0)
-    with pytest.raises(RuntimeError, match="not fitted"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         choose_weights(fw.FeatureExplainer(seeded(TableModel, 6)), X)

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from fwshapley._internal.checks import Array, check_flag, check_path, check_whole
@@ -356,7 +357,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     def fitted_(self) -> Fitted:
         """The frozen result of the last fit, with everything that explaining needs."""
         if self._fitted is None:
-            raise RuntimeError("this explainer is not fitted; call fit(x_train) first, or load one that is")
+            raise NotFittedError("this explainer is not fitted; call fit(x_train) first, or load one that is")
         return self._fitted
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from fwshapley.valuation.result import Valuation
@@ -24,4 +25,4 @@ class Valuator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "result_"):
-            raise RuntimeError(f"this {type(self).__name__} is not fitted; call {self.how_to_fit} first")
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call {self.how_to_fit} first")
