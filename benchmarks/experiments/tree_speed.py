@@ -1,8 +1,8 @@
 """Time of exact values of tree ensembles: both games, one weighting and nine, beside shap, woodelf and XGBoost.
 
 Models are fitted to made data of 30 columns; nothing but the explanation is timed, after a warm-up on other rows that
-compiles. Every time is the middle one of several runs; cells that would take longer than `--limit` seconds by a
-tenth of the rows are extrapolated and marked. One run measures:
+compiles. Every time is the median of as many runs as fit into two seconds; cells that would take longer than `--limit`
+seconds are extrapolated from fewer rows and marked. One run measures:
 
 - XGBoost and LightGBM, 500 trees of depth 6 and 100 of depth 10, and forests of 200 trees of depth 12.
 - 1 to 1,000,000 rows; backgrounds of 1 to 100,000 rows, and the path-dependent game without one.
@@ -15,10 +15,11 @@ tenth of the rows are extrapolated and marked. One run measures:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -29,13 +30,13 @@ from benchmarks.harness.options import ExperimentParser
 
 COLUMNS = 30
 FITTED_ROWS = 20_000
-REPEATS = 3
+REPEAT_SECONDS, MOST_REPEATS = 2.0, 20
 ROWS = [1, 1_000, 10_000, 1_000_000]
 BACKGROUNDS = [0, 1, 100, 1_000, 100_000]
 PEERS = ["shap", "woodelf", "xgboost"]
 PACKAGES = ["numba", "scikit-learn", "xgboost", "xgboost-cpu", "lightgbm", "shap", "woodelf-explainer"]
 FEWER = 10
-"""A cell that is extrapolated is measured on this fraction of its rows, and so on until it is short enough."""
+"""A cell that takes too long is measured on this fraction of its rows, or on this fraction of those."""
 
 Rows = NDArray[np.float64]
 Method = Callable[[Rows], Any]
@@ -54,9 +55,8 @@ def main(arguments: argparse.Namespace) -> None:
         for background in arguments.background:
             stand_in = draw_table(background, seed + 1)[0] if background else None
             for method_name, explain in methods(name, model, stand_in, arguments.peers):
-                for rows in arguments.rows:
-                    cell = measure(explain, rows, seed, limit=arguments.limit, repeats=arguments.repeats)
-                    cell = {"model": name, "background": background, "method": method_name} | cell
+                for measured in measure(explain, sorted(arguments.rows), seed, limit=arguments.limit):
+                    cell = {"model": name, "background": background, "method": method_name} | measured
                     print(json.dumps(cell), flush=True)
                     cells.append(cell)
     record(
@@ -79,10 +79,9 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="numbers of explained rows")
     parser.add_argument("--background", type=int, nargs="+", default=BACKGROUNDS, help="background rows; 0 for none")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds from which a cell is extrapolated")
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="runs of each cell")
     arguments = parser.parse(options)
     if arguments.smoke:
-        arguments.rows, arguments.background, arguments.repeats = [1, 30], [0, 10], 1
+        arguments.rows, arguments.background = [1, 30], [0, 10]
     return arguments
 
 
@@ -172,25 +171,35 @@ def methods(name: str, model: Any, background: Rows | None, peers: Sequence[str]
     return timed
 
 
-def measure(explain: Method, rows: int, seed: int, *, limit: float, repeats: int) -> dict[str, Any]:
-    """Time of explaining rows; extrapolated from fewer if these would take longer than the limit."""
-    explain(draw_table(1, seed + 3)[0])
-    measured = min(rows, 100)
-    while True:
-        x = draw_table(measured, seed + 2)[0]
-        seconds = time_of(explain, x)
-        larger = min(rows, measured * FEWER)
-        if measured == rows or seconds * larger / measured > limit:
-            break
-        measured = larger
-    times = [seconds, *(time_of(explain, x) for _ in range(repeats - 1))]
-    middle = statistics.median(times)
-    return {
-        "rows": rows,
-        "seconds": middle * rows / measured,
-        "extrapolated_from": measured if measured < rows else None,
-        "all_seconds": times,
-    }
+def measure(explain: Method, sizes: Sequence[int], seed: int, *, limit: float) -> Iterator[dict[str, Any]]:
+    """Time explanations of more and more rows; those that would take longer than the limit are extrapolated."""
+    time_of(explain, draw_table(1, seed + 3)[0])
+    measured, times = 1, repeat(explain, draw_table(1, seed + 2)[0])
+    for rows in sizes:
+        feasible = rows
+        while feasible > measured and statistics.median(times) * feasible / measured > limit:
+            feasible //= FEWER
+        if feasible > measured:
+            # A call has a cost of its own, so that a prediction from few rows is too high: try again from more rows.
+            measured, times = feasible, repeat(explain, draw_table(feasible, seed + 2)[0])
+            if measured < rows and statistics.median(times) * rows / measured <= limit:
+                measured, times = rows, repeat(explain, draw_table(rows, seed + 2)[0])
+        yield {
+            "rows": rows,
+            "seconds": statistics.median(times) * rows / measured,
+            "extrapolated_from": measured if measured < rows else None,
+            "runs": len(times),
+            "fastest": min(times),
+            "slowest": max(times),
+        }
+
+
+def repeat(explain: Method, x: Rows) -> list[float]:
+    """Return the seconds of each of several runs."""
+    times = [time_of(explain, x)]
+    while sum(times) < REPEAT_SECONDS and len(times) < MOST_REPEATS:
+        times.append(time_of(explain, x))
+    return times
 
 
 def is_installed(package: str) -> bool:
@@ -204,6 +213,7 @@ def is_installed(package: str) -> bool:
 
 def time_of(explain: Method, x: Rows) -> float:
     """Seconds that an explanation takes."""
-    before = time.perf_counter()
-    explain(x)
-    return time.perf_counter() - before
+    with contextlib.redirect_stdout(None):  # woodelf prints its own times
+        before = time.perf_counter()
+        explain(x)
+        return time.perf_counter() - before

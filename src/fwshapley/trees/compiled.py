@@ -59,8 +59,7 @@ def run_ranges(kernel: Callable[..., None], count: int, *args: Any) -> None:  # 
             done.result()
 
 
-@intrinsic
-def add_vectors(_: Any, target: Any, at: Any, source: Any, starts: Any) -> Any:  # noqa: ANN401 - numba's types
+def _add_vectors(_: Any, target: Any, at: Any, source: Any, starts: Any) -> Any:  # noqa: ANN401 - numba's types
     """Add vectors of a source to one of a target: target[at : at + 8] += source[start : start + 8] for all starts.
 
     LLVM would vectorize such a loop over 8 numbers only after it has unrolled it, which is too late.
@@ -85,6 +84,9 @@ def add_vectors(_: Any, target: Any, at: Any, source: Any, starts: Any) -> Any: 
         return context.get_dummy_value()
 
     return signature, generate
+
+
+add_vectors: Any = intrinsic(_add_vectors)  # not a decorator: type checkers would see its first argument, numba's own
 
 
 @lru_cache
