@@ -13,7 +13,7 @@ CLASSES = {
     "attribution": ("fwshapley.explanation.attribution", "Attribution"),
     "valuation": ("fwshapley.valuation.result", "Valuation"),
     "estimate": ("fwshapley.estimators.estimate", "Estimate"),
-    "explainer": ("fwshapley.explanation.explainer", "FeatureExplainer"),
+    "explainer": ("fwshapley.explanation.feature_explainer", "FeatureExplainer"),
     "tree explainer": ("fwshapley.trees.explainer", "TreeExplainer"),
     "valuator": ("fwshapley.valuation.learned.valuator", "AmortizedValuator"),
 }

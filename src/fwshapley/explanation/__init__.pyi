@@ -1,7 +1,7 @@
 from . import baselines, metrics
 from .attribution import Attribution
 from .error_model import ErrorModel
-from .explainer import FeatureExplainer
+from .feature_explainer import FeatureExplainer
 from .fidelity import Fidelity, FidelityWarning, measure_fidelity
 from .predictions import Predictions
 from .report import write_report

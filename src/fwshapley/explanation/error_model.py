@@ -36,7 +36,7 @@ from fwshapley.objectives import Kernel, shift_to_total
 from fwshapley.semivalues import Semivalue, Shapley, Total
 
 if TYPE_CHECKING:
-    from fwshapley.explanation.explainer import FeatureExplainer
+    from fwshapley.explanation.feature_explainer import FeatureExplainer
 
 FEWEST_INPUTS = 8
 CALIBRATION_INPUTS = 48

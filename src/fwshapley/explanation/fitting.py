@@ -54,7 +54,7 @@ from fwshapley.training.loop import train
 from fwshapley.training.shared_state import private_randomness
 
 if TYPE_CHECKING:
-    from fwshapley.explanation.explainer import FeatureExplainer
+    from fwshapley.explanation.feature_explainer import FeatureExplainer
 
 ObjectiveName = Literal["multilinear", "kernel"]
 NetworkName = Literal["auto", "unet", "slim"]

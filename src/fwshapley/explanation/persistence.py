@@ -36,7 +36,7 @@ from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.training.budget import History
 
 if TYPE_CHECKING:
-    from fwshapley.explanation.explainer import FeatureExplainer
+    from fwshapley.explanation.feature_explainer import FeatureExplainer
 
 FILE = "explainer.safetensors"
 KIND = "explainer"

@@ -20,7 +20,7 @@ from fwshapley.estimators.estimate import quantile
 from fwshapley.explanation.metrics import Evaluator, areas, exclusion_curves, inclusion_curves
 
 if TYPE_CHECKING:
-    from fwshapley.explanation.explainer import FeatureExplainer
+    from fwshapley.explanation.feature_explainer import FeatureExplainer
 
 STEPS = 16
 """Points of a curve after the first."""

@@ -31,7 +31,7 @@ from fwshapley._internal.wording import counted, duration
 from fwshapley.estimators import least_squares_values
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.baselines import BASELINES, Baseline, baseline
-from fwshapley.explanation.explainer import FeatureExplainer
+from fwshapley.explanation.feature_explainer import FeatureExplainer
 from fwshapley.explanation.metrics import Evaluator, measure_agreement
 from fwshapley.explanation.reliability import (
     AGREEMENT_MEANING,

@@ -37,7 +37,7 @@ from fwshapley.training.loop import train
 from fwshapley.training.shared_state import private_randomness
 
 if TYPE_CHECKING:
-    from fwshapley.explanation.explainer import FeatureExplainer
+    from fwshapley.explanation.feature_explainer import FeatureExplainer
 
 UNIT_ROWS = 1024
 """Inputs that the units of values are measured on."""

@@ -21,7 +21,7 @@ from fwshapley.explanation.baselines.gradients import DIFFERENTIATED_ELEMENTS, g
 from fwshapley.explanation.baselines.sampling import kernel_shap, sample, shapley_sampling
 from fwshapley.explanation.baselines.simple import class_mean, random
 from fwshapley.explanation.baselines.task import BaselineTask
-from fwshapley.explanation.explainer import FeatureExplainer
+from fwshapley.explanation.feature_explainer import FeatureExplainer
 from fwshapley.explanation.fitted import MAX_BATCH
 from fwshapley.explanation.inputs import Outputs
 from fwshapley.games.masked_model import KINDS

@@ -19,7 +19,7 @@ from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
 
 if TYPE_CHECKING:
-    from fwshapley.explanation.explainer import FeatureExplainer
+    from fwshapley.explanation.feature_explainer import FeatureExplainer
 
 Attribute = Callable[[Float[Tensor, "batch ..."], Int[Tensor, " batch"]], Float[Tensor, "batch players"]]
 """Values of the players of a batch of inputs, for one output of each input."""

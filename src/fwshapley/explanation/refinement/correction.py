@@ -34,7 +34,7 @@ from fwshapley.objectives import Multilinear, Objective
 from fwshapley.semivalues import Cardinality, Semivalue, join_laws, proper_sizes
 
 if TYPE_CHECKING:
-    from fwshapley.explanation.explainer import FeatureExplainer
+    from fwshapley.explanation.feature_explainer import FeatureExplainer
 
 FOLDS = 8
 MIN_CALLS = 2 + 4 * FOLDS
