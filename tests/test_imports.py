@@ -16,8 +16,8 @@ LAYERS = [
     ("networks",),
     ("tables",),
     ("objectives",),
-    ("explanation",),
-    ("trees", "valuation"),
+    ("explanation", "trees"),
+    ("valuation",),
     ("datasets", "loading"),
     ("fwshapley",),  # the package itself, __init__.py
     ("cli",),

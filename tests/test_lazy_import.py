@@ -28,6 +28,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         "import fwshapley as fw; fw.grid(8, 8, patch=2)",
         "import fwshapley as fw; fw.Attribution",
         "import fwshapley as fw; fw.TreeExplainer",
+        "import fwshapley as fw; fw.Explainer",
         "import fwshapley.plots",
         "import fwshapley._internal.safetensors_file, fwshapley._internal.html, fwshapley._internal.progress",
     ],

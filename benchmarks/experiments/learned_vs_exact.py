@@ -33,7 +33,8 @@ from benchmarks.harness.record import record
 from benchmarks.harness.statistics import summarize
 from fwshapley.coalitions import draw_bernoulli
 from fwshapley.explanation.metrics import measure_agreement
-from fwshapley.games.masked_model import MaskedModel, Output
+from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.scales import Output
 from fwshapley.objectives import Kernel, Multilinear, multilinear_loss, shift_to_total
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.training.batches import Shard

@@ -41,7 +41,7 @@ from benchmarks.harness.record import command_line, record
 from benchmarks.models import resnet
 from fwshapley._internal.files import written_whole
 from fwshapley.explanation.metrics import area, exclusion_curve, inclusion_curve, measure_agreement, skill
-from fwshapley.games.masked_model import Output
+from fwshapley.games.scales import Output
 from fwshapley.objectives import Kernel, Multilinear
 from fwshapley.plots import COLORS, new_figure
 

@@ -22,7 +22,8 @@ from fwshapley._internal.files import written_whole
 from fwshapley._internal.safetensors_file import digest
 from fwshapley.datasets.formats import Split
 from fwshapley.explanation.inputs import Augment
-from fwshapley.games.masked_model import MaskedModel, Output
+from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.scales import Output
 
 Name = Literal["cifar10", "svhn"]
 SIDE = 32

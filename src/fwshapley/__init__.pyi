@@ -1,6 +1,14 @@
 from . import datasets, estimators, explanation, games, players, plots, semivalues, training, trees, valuation
 from .estimators import Estimate, exact_values, least_squares_values, multilinear_values, permutation_values
-from .explanation import Attribution, FeatureExplainer, choose_weights, write_report
+from .explanation import (
+    Attribution,
+    Explainer,
+    FeatureExplainer,
+    InterventionalExplainer,
+    LinearExplainer,
+    choose_weights,
+    write_report,
+)
 from .explanation.baselines import baseline
 from .loading import load
 from .players import columns, grid, groups, segments
@@ -25,9 +33,12 @@ __all__ = [
     "Budget",
     "Cardinality",
     "Estimate",
+    "Explainer",
     "FeatureExplainer",
+    "InterventionalExplainer",
     "KNNValuator",
     "LeaveOneOut",
+    "LinearExplainer",
     "RetrainingValuator",
     "Semivalue",
     "Shapley",

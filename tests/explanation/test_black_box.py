@@ -28,7 +28,7 @@ import fwshapley as fw
 from fwshapley.explanation.black_box import BlackBox, call_function, find_function, find_output, sum_to_one
 from fwshapley.explanation.inputs import check_model
 from fwshapley.explanation.predictions import predict
-from fwshapley.games.masked_model import KINDS, Output
+from fwshapley.games.scales import KINDS, Output
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.tables.network_encoding import describe_table
 from models import TableModel, images, rows, seeded

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.explanation.interop import choose_targets, spread_over_inputs, to_shap
+from fwshapley.explanation.interop import choose_targets, spread_over_inputs
+from fwshapley.explanation.shap_explanation import to_shap
 from fwshapley.networks.mlp import TableNetwork
 from models import ImageModel, TableModel, images, rows, seeded
 

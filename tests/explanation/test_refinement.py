@@ -26,7 +26,8 @@ from fwshapley.explanation.refinement.correction import (
 )
 from fwshapley.explanation.refinement.regression import NUGGET, Regression, _interpolate, _invert, similarity
 from fwshapley.games.game import AnyGame
-from fwshapley.games.masked_model import LINKS, Output
+from fwshapley.games.masked_model import LINKS
+from fwshapley.games.scales import Output
 from fwshapley.semivalues import join_laws, log_binomials
 from models import TableModel, rows, seeded
 

@@ -15,7 +15,8 @@ from fwshapley.explanation.fidelity import divergence
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict
 from fwshapley.explanation.removal import check_removal, encode_removal, make_fill
 from fwshapley.explanation.surrogate import take_batch
-from fwshapley.games.masked_model import Kind, MaskedModel, Output
+from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.scales import Kind, Output
 from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.players import columns
 from fwshapley.training.batches import Batch, Shard

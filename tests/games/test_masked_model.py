@@ -10,7 +10,9 @@ from torch.testing import assert_close
 import fwshapley as fw
 from brute_force import all_coalitions
 from fwshapley.games import masked_model as masking
-from fwshapley.games.masked_model import MaskedModel, Output, PredictionGame, class_log_odds
+from fwshapley.games import scales
+from fwshapley.games.masked_model import MaskedModel, PredictionGame, class_log_odds
+from fwshapley.games.scales import Output
 from fwshapley.players import columns
 from models import TableModel, rows, seeded
 
@@ -136,5 +138,5 @@ def test_one_label_is_one_of_two_classes() -> None:
 
 
 def test_every_output_has_a_kind_and_a_worth() -> None:
-    assert set(masking.LINKS) == set(masking.KINDS) == set(get_args(Output))
-    assert set(masking.KINDS.values()) == set(get_args(masking.Kind))
+    assert set(masking.LINKS) == set(scales.KINDS) == set(get_args(Output))
+    assert set(scales.KINDS.values()) == set(get_args(scales.Kind))

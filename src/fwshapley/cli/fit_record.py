@@ -12,7 +12,7 @@ from fwshapley._internal.safetensors_file import load_bundle
 from fwshapley.cli.input_files import InputFormat
 from fwshapley.cli.pictures.files import Size
 from fwshapley.explanation.persistence import FILE, KIND
-from fwshapley.games.masked_model import Output
+from fwshapley.games.scales import Output
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.version import __version__
 

@@ -22,7 +22,7 @@ from fwshapley.cli.pictures.files import Layout, from_channels_first
 from fwshapley.cli.user_errors import describe, remember_folder, remember_model, remember_module
 from fwshapley.explanation.black_box import Function, find_function, sum_to_one
 from fwshapley.explanation.predictions import PREDICTIONS, as_columns
-from fwshapley.games.masked_model import KINDS, Kind, Output
+from fwshapley.games.scales import KINDS, Kind, Output
 
 EXPORTED = ".pt2"
 CALL = "()"

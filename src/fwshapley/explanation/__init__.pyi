@@ -1,8 +1,11 @@
 from . import baselines, metrics
 from .attribution import Attribution
 from .error_model import ErrorModel
+from .explainer import Explainer
 from .feature_explainer import FeatureExplainer
 from .fidelity import Fidelity, FidelityWarning, measure_fidelity
+from .interventional_explainer import InterventionalExplainer
+from .linear_explainer import LinearExplainer
 from .predictions import Predictions
 from .report import write_report
 from .semivalue_selection import ChosenWeights, choose_weights
@@ -12,9 +15,12 @@ __all__ = [
     "Attribution",
     "ChosenWeights",
     "ErrorModel",
+    "Explainer",
     "FeatureExplainer",
     "Fidelity",
     "FidelityWarning",
+    "InterventionalExplainer",
+    "LinearExplainer",
     "Predictions",
     "Surrogate",
     "TableSurrogate",

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fwshapley._internal.checks import shorten
 from fwshapley._internal.tensor_checks import as_tensor, to_precision
-from fwshapley.games.masked_model import KINDS, Kind, Output
+from fwshapley.games.scales import KINDS, Kind, Output
 from fwshapley.tables.network_encoding import TableSchema
 
 Function = Callable[[Any], Any]

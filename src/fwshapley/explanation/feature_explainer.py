@@ -27,7 +27,8 @@ from fwshapley.explanation.persistence import MissingModel, load_parts, save_exp
 from fwshapley.explanation.predictions import Predictions
 from fwshapley.explanation.refinement import refine
 from fwshapley.explanation.removal import RemovalName
-from fwshapley.games.masked_model import MaskedModel, Output, PredictionGame
+from fwshapley.games.masked_model import MaskedModel, PredictionGame
+from fwshapley.games.scales import Output
 from fwshapley.objectives import Objective
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total

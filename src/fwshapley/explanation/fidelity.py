@@ -16,7 +16,8 @@ from fwshapley.coalitions import draw_bernoulli
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.inputs import check_examples, run_model
 from fwshapley.explanation.predictions import PREDICTIONS, predict, same_decisions, surrogate_outputs
-from fwshapley.games.masked_model import KINDS, MaskedModel, Output
+from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.scales import KINDS, Output
 
 DECILES = 10
 POOR_AGREEMENT = 0.8

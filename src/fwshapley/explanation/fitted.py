@@ -15,7 +15,8 @@ from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.inputs import Outputs, check_finite_inputs, check_finite_values, check_inputs, choose_outputs
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, surrogate_outputs
-from fwshapley.games.masked_model import KINDS, MOST_ELEMENTS, MaskedModel
+from fwshapley.games.masked_model import MOST_ELEMENTS, MaskedModel
+from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel, Objective, shift_to_total
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Shapley, Total, check_semivalue

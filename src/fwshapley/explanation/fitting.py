@@ -40,7 +40,8 @@ from fwshapley.explanation.surrogate import (
     take_batch,
     train_surrogate,
 )
-from fwshapley.games.masked_model import MaskedModel, Output
+from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.scales import Output
 from fwshapley.networks.encoder import ImageNetwork
 from fwshapley.networks.mlp import ColumnKinds, TableNetwork
 from fwshapley.networks.unet import UNet

@@ -25,7 +25,7 @@ from fwshapley.explanation.black_box import (
     sum_to_one,
 )
 from fwshapley.explanation.predictions import as_columns, evaluation_mode
-from fwshapley.games.masked_model import KINDS, Output
+from fwshapley.games.scales import KINDS, Output
 from fwshapley.tables.network_encoding import TableSchema
 
 VALIDATION_SHARE = 0.1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
@@ -16,6 +15,7 @@ from fwshapley._internal.checks import Array
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.inputs import Outputs
+from fwshapley.explanation.shap_explanation import to_shap
 from fwshapley.semivalues import Semivalue, Total
 
 if TYPE_CHECKING:
@@ -68,39 +68,6 @@ class OtherInterfaces:
         return spread_over_inputs(self.explain(inputs, weights=weights, outputs=targets, total=total))
 
 
-def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
-    """Return an attribution as shap's plots take it; values and base value add up to the prediction.
-
-    Args:
-        attribution: of one weighting, with total="efficient".
-        data: inputs to show beside the values; by default those that were explained.
-    """
-    try:
-        from shap import Explanation  # noqa: PLC0415 - optional, so imported where it is needed
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("shap.Explanation needs shap: pip install shap") from error
-    if attribution.total != "efficient":
-        raise ValueError("total must be 'efficient' for shap, whose plots add values up to the prediction; got 'raw'")
-    if isinstance(attribution.weights, list):
-        raise ValueError("weights must be one semivalue for shap, got a list")  # noqa: TRY004 - other methods accept a list
-    values = attribution.values.detach().float().cpu().numpy()
-    base = attribution.base_values.detach().float().cpu().numpy()
-    shown = attribution.inputs if data is None else data
-    shown = shown.detach().cpu().numpy() if isinstance(shown, Tensor) else np.asarray(shown)
-    names: list[str] | str | None = _shared_output_names(attribution)
-    if values.shape[2] == 1:  # shap has no axis for a single output, and takes a list of names for one
-        values = values[..., 0]
-        base = base[:, 0]
-        names = names and names[0]
-    return Explanation(
-        values=values,
-        base_values=base,
-        data=shown if shown.shape == values.shape[:2] else None,
-        feature_names=list(attribution.players.names),
-        output_names=names,
-    )
-
-
 def spread_over_inputs(attribution: Attribution) -> Float[Tensor, "batch ..."]:
     """Return the values of one output at every position of the inputs, each with the value of its player."""
     if isinstance(attribution.weights, list):
@@ -128,10 +95,3 @@ def choose_targets(target: int | Tensor | NDArray[Any] | None, batch: int, n_out
     if bool(wrong.any()):
         raise ValueError(f"target must be between 0 and {n_outputs - 1}, got {int(numbers[wrong][0])}")
     return numbers.reshape(-1, 1).expand(batch, 1).long()
-
-
-def _shared_output_names(attribution: Attribution) -> list[str] | None:
-    """Return the names of the explained outputs if they are the same for every input."""
-    if not bool((attribution.outputs == attribution.outputs[:1]).all()):
-        return None
-    return [attribution.output_names[int(number)] for number in attribution.outputs[0]]

@@ -26,7 +26,8 @@ from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, make_network
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate, is_trained_by_fit, move
-from fwshapley.games.masked_model import KINDS, MaskedModel
+from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.scales import KINDS
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.objectives import objective_from_facts

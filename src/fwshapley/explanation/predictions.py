@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fwshapley.games.masked_model import KINDS, MOST_ELEMENTS, Kind, Output
+from fwshapley.games.masked_model import MOST_ELEMENTS
+from fwshapley.games.scales import KINDS, Kind, Output
 
 MAX_ROWS = 2048
 

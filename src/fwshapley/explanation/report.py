@@ -51,7 +51,8 @@ from fwshapley.explanation.reliability import (
     relative_error,
 )
 from fwshapley.explanation.semivalue_selection import surrogate_evaluator
-from fwshapley.games.masked_model import KINDS, ManyPredictionsGame, Output
+from fwshapley.games.masked_model import ManyPredictionsGame
+from fwshapley.games.scales import KINDS, Output
 from fwshapley.objectives import Kernel
 from fwshapley.semivalues import Beta, Semivalue, Shapley
 

@@ -23,7 +23,8 @@ from fwshapley._internal.progress import ProgressBar
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.feature_explainer import FeatureExplainer
 from fwshapley.explanation.metrics import Evaluator, Score, areas, inclusion_curves
-from fwshapley.games.masked_model import KINDS, MaskedModel
+from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel
 from fwshapley.semivalues import FEASIBLE_SET, Semivalue, Shapley
 

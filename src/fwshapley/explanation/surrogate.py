@@ -26,7 +26,8 @@ from fwshapley.explanation.fidelity import divergence
 from fwshapley.explanation.inputs import Augment, check_examples, run_model
 from fwshapley.explanation.predictions import as_columns, predict, surrogate_outputs
 from fwshapley.explanation.removal import encode_removal, make_fill
-from fwshapley.games.masked_model import KINDS, Kind, MaskedModel, Output
+from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.scales import KINDS, Kind, Output
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, spread_of
 from fwshapley.players import Players

@@ -1,26 +1,8 @@
-"""Games: functions that return the value of coalitions of players."""
+"""Games: functions that return the value of coalitions of players.
 
-from fwshapley.games.game import AnyGame, CheckedGame, FunctionGame, Game, as_game
-from fwshapley.games.knn import NeighborGame
-from fwshapley.games.masked_model import MaskedModel
-from fwshapley.games.retraining import RetrainingGame
-from fwshapley.games.synthetic import Additive, Airport, Glove, KnownGame, Pairwise, Random, Unanimity, Voting
+The public names are listed in `__init__.pyi`; each is imported when it is first used.
+"""
 
-__all__ = [
-    "Additive",
-    "Airport",
-    "AnyGame",
-    "CheckedGame",
-    "FunctionGame",
-    "Game",
-    "Glove",
-    "KnownGame",
-    "MaskedModel",
-    "NeighborGame",
-    "Pairwise",
-    "Random",
-    "RetrainingGame",
-    "Unanimity",
-    "Voting",
-    "as_game",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

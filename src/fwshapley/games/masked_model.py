@@ -5,28 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from fwshapley.games.game import Coalitions
-
-Output = Literal["probability", "logit", "label_probability", "label_logit", "raw"]
-"""Value of a coalition: the probability or log odds of mutually exclusive classes, or of independent labels; or the
-model's raw outputs."""
-
-Kind = Literal["classes", "labels", "values"]
-"""What a network's outputs are: logits of classes, logits of independent yes/no labels, or plain values."""
-
-KINDS: Mapping[Output, Kind] = {
-    "probability": "classes",
-    "logit": "classes",
-    "label_probability": "labels",
-    "label_logit": "labels",
-    "raw": "values",
-}
+from fwshapley.games.scales import Output
 
 MOST_ELEMENTS = 2**23
 """Most numbers in the masked inputs of one surrogate call; its activations take many times as much memory."""

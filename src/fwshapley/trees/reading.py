@@ -11,6 +11,7 @@ from fwshapley._internal.checks import Array, check_path, shorten
 from fwshapley.trees.ensemble import TreeEnsemble
 
 LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
+SKLEARN_BASES = ("BaseDecisionTree", "BaseForest", "BaseGradientBoosting", "BaseHistGradientBoosting")
 
 
 def read_model(
@@ -67,6 +68,15 @@ def read_model(
         f"model must be a fitted tree ensemble of {', '.join(LIBRARIES)}, or a path, got {shorten(model)}; "
         "use FeatureExplainer for other models"
     )
+
+
+def is_tree_model(model: object) -> bool:
+    """Whether a model is a path, an ensemble, or of a class that `read_model` may read."""
+    if isinstance(model, TreeEnsemble | str | os.PathLike):
+        return True
+    library = _library_of(model)
+    parents = [parent.__name__ for parent in type(model).__mro__]
+    return library is not None and (library != "sklearn" or any(name in parents for name in SKLEARN_BASES))
 
 
 def _library_of(model: object) -> str | None:

@@ -24,7 +24,7 @@ from fwshapley.explanation.baselines.task import BaselineTask
 from fwshapley.explanation.feature_explainer import FeatureExplainer
 from fwshapley.explanation.fitted import MAX_BATCH
 from fwshapley.explanation.inputs import Outputs
-from fwshapley.games.masked_model import KINDS
+from fwshapley.games.scales import KINDS
 from fwshapley.semivalues import Semivalue, Shapley
 
 Need = Literal["captum", "scikit-learn", "model", "gradients", "images", "classes", "examples"]

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from fwshapley.explanation.fitted import Fitted
-from fwshapley.games.masked_model import Output
+from fwshapley.games.scales import Output
 from fwshapley.objectives import Kernel
 from fwshapley.semivalues import Banzhaf, Semivalue
 

@@ -29,7 +29,8 @@ from fwshapley.explanation.inputs import Outputs
 from fwshapley.explanation.refinement.control_variate import FirstOrderGame, Slopes, network_slopes
 from fwshapley.explanation.refinement.regression import Link, Regression
 from fwshapley.games.game import Coalitions
-from fwshapley.games.masked_model import KINDS, LINKS, MaskedModel, PredictionGame
+from fwshapley.games.masked_model import LINKS, MaskedModel, PredictionGame
+from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Multilinear, Objective
 from fwshapley.semivalues import Cardinality, Semivalue, join_laws, proper_sizes
 

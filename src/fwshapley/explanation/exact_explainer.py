@@ -1,0 +1,156 @@
+"""What explainers share that compute exact values, without training. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from fwshapley._internal.checks import Array, check_choice, check_numbers, check_whole, shorten
+from fwshapley._internal.wording import listed
+from fwshapley.explanation.attribution import Attribution
+from fwshapley.explanation.shap_explanation import to_shap
+from fwshapley.players import Players
+from fwshapley.semivalues import Semivalue, Total, check_weights
+
+if TYPE_CHECKING:
+    from shap import Explanation
+
+MAX_NAMED = 12
+"""Outputs that an error lists."""
+
+
+class ExactExplainer(ABC):
+    """Computes exact values of the players of each input, under any number of weightings.
+
+    Attributes:
+        players: of the game.
+        output_names: one per output.
+        base_values: (outputs,), the value of the empty coalition.
+        has_classes: whether the outputs are mutually exclusive classes.
+        method: name of the method, in results.
+    """
+
+    players: Players
+    output_names: tuple[str, ...]
+    base_values: Float64[ndarray, " outputs"]
+    has_classes: bool
+    method: ClassVar[str]
+
+    def explain(
+        self,
+        x: Array,
+        *,
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        outputs: str | Sequence[int] | Sequence[str] = "all",
+        total: Total = "raw",
+    ) -> Attribution:
+        """Return the values of the players of each row.
+
+        Args:
+            x: (rows, features), an array or a DataFrame.
+            weights: a semivalue or a list of them, which costs little more; by default Shapley.
+            outputs: "all"; "predicted", the class with the largest prediction; or names or numbers of some.
+            total: "raw" for the semivalue itself; "efficient" shifts it to sum to the prediction less the base value.
+        """
+        check_choice("total", total, get_args(Total))
+        weightings = check_weights(weights)
+        rows = self._encode(x)
+        chosen: Any = self._choose_outputs(outputs, rows)  # numpy arrays, which an Attribution may hold
+        values: Any = self._values(rows, weightings)
+        if total == "efficient":
+            gain = self._predict(rows) - self.base_values
+            values += ((gain - values.sum(2)) / self.players.n_players)[:, :, None]
+        if outputs != "all":
+            values = np.take_along_axis(values, chosen[None, :, None], 3)
+        is_list = isinstance(weights, list | tuple)
+        return Attribution(
+            values=values if is_list else values[0],
+            base_values=self.base_values[chosen],
+            outputs=chosen,
+            inputs=_as_shown(x, rows),
+            weights=weightings if is_list else weightings[0],
+            total=total,
+            players=self.players,
+            output_names=self.output_names,
+            provenance=self.provenance,
+        )
+
+    def __call__(
+        self,
+        x: Array,
+        *,
+        weights: Semivalue | None = None,
+        outputs: str | Sequence[int] | Sequence[str] = "all",
+    ) -> Explanation:
+        """Explain inputs as shap's explainers do; values and base value add up to the prediction.
+
+        Args:
+            x: (rows, features), an array or a DataFrame.
+            weights: a semivalue; by default Shapley.
+            outputs: as in `explain`.
+        """
+        return to_shap(self.explain(x, weights=weights, outputs=outputs, total="efficient"))
+
+    @property
+    @abstractmethod
+    def provenance(self) -> dict[str, Any]:
+        """How values are computed, JSON-compatible."""
+
+    @abstractmethod
+    def _encode(self, x: Array) -> Float64[ndarray, "rows features"]:
+        """Return checked rows as numbers."""
+
+    @abstractmethod
+    def _predict(self, rows: Float64[ndarray, "rows features"]) -> Float64[ndarray, "rows outputs"]:
+        """Return what the model predicts from encoded rows: the value of all players together."""
+
+    @abstractmethod
+    def _values(
+        self, rows: Float64[ndarray, "rows features"], weightings: Sequence[Semivalue]
+    ) -> Float64[ndarray, "weightings rows players outputs"]:
+        """Return the values of encoded rows."""
+
+    def _choose_outputs(
+        self, outputs: str | Sequence[int] | Sequence[str], rows: Float64[ndarray, "rows features"]
+    ) -> Int64[ndarray, "rows some"]:
+        """Return the numbers of the outputs to explain for each row."""
+        names = self.output_names
+        if isinstance(outputs, str) and outputs == "predicted":
+            if not self.has_classes and len(names) > 1:
+                raise ValueError("outputs='predicted' needs a classifier; pass names or numbers of outputs instead")
+            return self._predict(rows).argmax(1)[:, None]
+        chosen: Any = [outputs] if isinstance(outputs, str) else outputs
+        if isinstance(outputs, str) and outputs == "all":
+            chosen = range(len(names))
+        if not isinstance(chosen, Sequence | ndarray) or len(chosen) == 0:
+            raise ValueError(
+                f"outputs must be 'all', 'predicted', or names or numbers of some outputs, got {shorten(outputs)}"
+            )
+        numbers = [_output_number(output, names) for output in chosen]
+        return np.broadcast_to(np.array(numbers), (len(rows), len(numbers)))
+
+
+def _output_number(output: object, names: Sequence[str]) -> int:
+    """Return the number of an output that is given by name or number."""
+    if isinstance(output, str):
+        if output not in names:
+            known = listed(map(repr, names), MAX_NAMED)
+            raise ValueError(f"outputs must be 'all', 'predicted', or among {known}; got {output!r}")
+        return names.index(output)
+    number = check_whole("outputs", output, minimum=0)  # type: ignore[arg-type]  # or it raises
+    if number >= len(names):
+        raise ValueError(f"outputs must be between 0 and {len(names) - 1}, got {number}")
+    return number
+
+
+def _as_shown(x: Array, rows: Float64[ndarray, "rows features"]) -> Array:
+    """Return the rows as numbers for display: those that were passed, or codes where they have categories."""
+    try:
+        return check_numbers("x", x)
+    except TypeError:
+        return rows

@@ -1,0 +1,248 @@
+"""The front door: explain any model, exactly where that is possible, else by a network that is trained to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from fwshapley._internal.checks import Array, check_choice
+from fwshapley._internal.progress import announce
+from fwshapley._internal.wording import counted
+from fwshapley.explanation.attribution import Attribution
+from fwshapley.explanation.exact_explainer import ExactExplainer
+from fwshapley.games.scales import Output
+from fwshapley.players import Players
+from fwshapley.semivalues import Semivalue, Total
+from fwshapley.training.budget import Budget
+
+if TYPE_CHECKING:
+    from shap import Explanation
+
+    from fwshapley.explanation.feature_explainer import FeatureExplainer
+
+Method = Literal["auto", "trees", "linear", "enumeration", "learned"]
+
+DEFAULT_BUDGET = Budget(seconds=120)
+
+MOST_ENUMERATED = 12
+"""Players up to which enumeration is chosen: with 100 background rows, 409,600 predictions per explained row."""
+
+
+class Explainer:
+    """Explains a model by the exact method that it allows; if there is none, trains a network to explain it.
+
+    In this order: closed forms of tree ensembles, closed forms of linear models, enumeration of the coalitions of at
+    most 12 players, and a `FeatureExplainer`, which is trained. `method` and `reason` say which was chosen and why.
+
+    Args:
+        model: what `TreeExplainer`, `LinearExplainer` or `FeatureExplainer` accept: an estimator, a function of arrays
+            or DataFrames, a torch module that returns logits.
+        data: rows that stand in for hidden features, or that a network is trained on. None is possible for trees alone,
+            whose training weights then stand in for hidden features (path-dependent game).
+        players: what gets credit; by default each column of a table.
+        output: scale of the values. "auto" is what the method explains: margins of boosted trees, probabilities of
+            forests, log odds of linear classifiers, probabilities of other classifiers.
+        method: "auto", or one that must be used.
+        budget: of training, if there is any.
+        device: of torch modules and of training.
+        seed: of everything random.
+        progress: say what was chosen, and show progress.
+
+    Attributes:
+        explainer: the explainer that was chosen.
+        method: "trees", "linear", "enumeration" or "learned".
+        reason: why.
+
+    Example:
+        >>> import fwshapley as fw, numpy as np
+        >>> from sklearn.linear_model import LinearRegression
+        >>> x = np.random.default_rng(0).normal(size=(50, 3))
+        >>> explainer = fw.Explainer(LinearRegression().fit(x, x[:, 0] - x[:, 1]), x, progress=False)
+        >>> explainer
+        Explainer(linear: LinearRegression is a sum of effects of its columns)
+        >>> explainer.explain(x[:5], weights=fw.Beta(16, 1)).values.shape
+        (5, 3, 1)
+    """
+
+    explainer: ExactExplainer | FeatureExplainer
+    method: Method
+    reason: str
+
+    def __init__(
+        self,
+        model: Any,  # noqa: ANN401 - any model
+        data: Array | None = None,
+        *,
+        players: Players | None = None,
+        output: Output | Literal["auto"] = "auto",
+        method: Method = "auto",
+        budget: Budget = DEFAULT_BUDGET,
+        device: Any = "auto",  # noqa: ANN401 - a name or a torch device
+        seed: int = 0,
+        progress: bool = True,
+    ) -> None:
+        check_choice("method", method, get_args(Method))
+        check_choice("output", output, ("auto", *get_args(Output)))
+        refusals = []
+        for name, make in EXACT.items():
+            if method not in ("auto", name):
+                continue
+            try:
+                self.explainer, self.reason = make(
+                    model, data, players, output, device=device, seed=seed, progress=progress
+                )
+            except NotApplicableError as error:
+                if method == name:
+                    raise ValueError(f"method={name!r} cannot be used: {error}") from error
+                refusals.append(str(error))
+                continue
+            self.method = name
+            break
+        else:
+            self.method, self.reason = "learned", "; ".join(refusals) or "it was asked for"
+            if data is None:
+                raise ValueError(f"data must be given, rows like those to explain, for this model: {self.reason}")
+        announce(f"explaining {_name_of(model)}", f"method {self.method}", self.reason, enabled=progress)
+        if self.method == "learned":
+            from fwshapley.explanation.feature_explainer import FeatureExplainer  # noqa: PLC0415 - it needs torch
+
+            learned = FeatureExplainer(model, players, output=output, device=device, seed=seed)
+            self.explainer = learned.fit(data, budget=budget, progress=progress)
+
+    def __repr__(self) -> str:
+        return f"Explainer({self.method}: {self.reason})"
+
+    def explain(
+        self,
+        x: Array,
+        *,
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        outputs: str | Sequence[int] | Sequence[str] = "all",
+        total: Total = "raw",
+    ) -> Attribution:
+        """Return the values of the players of each input.
+
+        Args:
+            x: a batch of inputs.
+            weights: a semivalue or a list of them; by default Shapley.
+            outputs: "all"; "predicted", the class that the model predicts; or names or numbers of some.
+            total: "raw" for the semivalue itself; "efficient" shifts it to sum to the prediction less the base value.
+        """
+        return self.explainer.explain(x, weights=weights, outputs=outputs, total=total)
+
+    def __call__(self, x: Array, *, weights: Semivalue | None = None) -> Explanation:
+        """Explain inputs as shap's explainers do; values and base value add up to the prediction.
+
+        Args:
+            x: a batch of inputs.
+            weights: a semivalue; by default Shapley.
+        """
+        return self.explainer(x, weights=weights)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the explainer that was chosen, which `fw.load` reads; enumeration and pipelines have nothing to save.
+
+        Args:
+            path: a file; for a learned explainer a folder.
+        """
+        save = getattr(self.explainer, "save", None)
+        if save is None:
+            raise TypeError("enumeration calls the model itself, so there is nothing to save: make the explainer again")
+        save(path)
+
+
+class NotApplicableError(Exception):
+    """A method cannot explain a model; the message says why."""
+
+
+def _explain_trees(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    **_: Any,  # noqa: ANN401 - of other methods
+) -> tuple[ExactExplainer, str]:
+    from fwshapley.trees.reading import is_tree_model, read_model  # noqa: PLC0415 - not needed by other methods
+
+    if not is_tree_model(model):
+        raise NotApplicableError(f"{_name_of(model)} is not a tree ensemble")
+    from fwshapley.trees.explainer import TreeExplainer  # noqa: PLC0415 - it needs numba
+
+    try:
+        ensemble = read_model(model)
+    except (TypeError, ValueError) as error:
+        raise NotApplicableError(str(error)) from error
+    is_log_odds = ensemble.output == "margin" and ensemble.n_outputs == 1
+    scale = "logit" if is_log_odds else ensemble.output
+    if output not in ("auto", "raw", scale):
+        raise NotApplicableError(f"the trees of {_name_of(model)} add up to a {ensemble.output}, not a {output}")
+    explainer = TreeExplainer(ensemble, data, players=players)
+    background = explainer.background
+    game = "training weights" if background is None else counted(len(background.rows), "background row")
+    return explainer, f"{_name_of(model)} is a tree ensemble; {game} stand in for hidden features"
+
+
+def _explain_linear(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    **_: Any,  # noqa: ANN401 - of other methods
+) -> tuple[ExactExplainer, str]:
+    from fwshapley.explanation.linear_explainer import LinearExplainer, read_linear  # noqa: PLC0415 - it needs torch
+
+    try:
+        linear = read_linear(model)
+        if output not in ("auto", "raw") and (linear.output_names is None or output != "logit"):
+            raise NotApplicableError(f"the score of {linear.source} is linear, its {output} is not")
+        _require(data)
+        explainer = LinearExplainer(model, data, players=players)
+    except TypeError as error:
+        raise NotApplicableError(str(error)) from error
+    return explainer, f"{linear.source} is a sum of effects of its columns"
+
+
+def _explain_by_enumeration(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    **options: Any,  # noqa: ANN401 - device, seed and progress
+) -> tuple[ExactExplainer, str]:
+    shape = () if data is None else tuple(np.shape(data))
+    if players is None and len(shape) == 2:  # noqa: PLR2004 - rows and columns
+        n_players = shape[1]
+    elif players is not None and not players.is_image:
+        n_players = players.n_players
+    else:
+        raise NotApplicableError("enumeration needs a table")
+    if n_players > MOST_ENUMERATED:
+        raise NotApplicableError(f"{n_players} players are too many for enumeration (limit {MOST_ENUMERATED})")
+    from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - as above
+
+    explainer = InterventionalExplainer(model, _require(data), players=players, output=output, **options)
+    rows = counted(len(explainer.background), "background row")
+    return explainer, f"{n_players} players have {2**n_players:,} coalitions; {rows} stand in for hidden features"
+
+
+EXACT: Mapping[Method, Callable[..., tuple[ExactExplainer, str]]] = {
+    "trees": _explain_trees,
+    "linear": _explain_linear,
+    "enumeration": _explain_by_enumeration,
+}
+"""Exact methods, in the order in which they are tried."""
+
+
+def _require(data: Array | None) -> Array:
+    """Return the data, or raise a ValueError if there is none."""
+    if data is None:
+        raise ValueError("data must be given for this model: rows that stand in for hidden features")
+    return data
+
+
+def _name_of(model: object) -> str:
+    """Return a name of a model for messages: its class, or a function's own name."""
+    return getattr(model, "__name__", type(model).__name__)

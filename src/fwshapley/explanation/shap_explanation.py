@@ -1,0 +1,46 @@
+"""Explanations as shap's plots take them. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fwshapley._internal.arrays import to_numpy
+from fwshapley._internal.checks import Array
+from fwshapley.explanation.attribution import Attribution
+
+if TYPE_CHECKING:
+    from shap import Explanation
+
+
+def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
+    """Return an attribution as shap's plots take it; values and base value add up to the prediction.
+
+    Args:
+        attribution: of one weighting, with total="efficient".
+        data: inputs to show beside the values; by default those that were explained.
+    """
+    try:
+        from shap import Explanation  # noqa: PLC0415 - optional, and slow to import
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("shap.Explanation needs shap: pip install shap") from error
+    if attribution.total != "efficient":
+        raise ValueError("total must be 'efficient' for shap, whose plots add values up to the prediction; got 'raw'")
+    if isinstance(attribution.weights, list):
+        raise ValueError("weights must be one semivalue for shap, got a list")  # noqa: TRY004 - other methods accept a list
+    values, base, outputs = map(to_numpy, (attribution.values, attribution.base_values, attribution.outputs))
+    shown = to_numpy(attribution.inputs if data is None else data)
+    names: list[str] | str | None = None
+    if (outputs == outputs[:1]).all():  # the same outputs for every input
+        names = [attribution.output_names[number] for number in outputs[0]]
+    if values.shape[2] == 1:  # shap has no axis for a single output, and takes a list of names for one
+        values, base = values[..., 0], base[:, 0]
+        names = names and names[0]
+    return Explanation(
+        values=np.asarray(values),
+        base_values=base,
+        data=shown if shown.shape == values.shape[:2] else None,
+        feature_names=list(attribution.players.names),
+        output_names=names,
+    )
