@@ -19,7 +19,7 @@ import contextlib
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -172,26 +172,37 @@ def methods(name: str, model: Any, background: Rows | None, peers: Sequence[str]
 
 
 def measure(explain: Method, sizes: Sequence[int], seed: int, *, limit: float) -> Iterator[dict[str, Any]]:
-    """Time explanations of more and more rows; those that would take longer than the limit are extrapolated."""
+    """Time explanations of more and more rows; those that would take longer than the limit are extrapolated.
+
+    A call takes some time for any number of rows, so that times are extrapolated along a line through two of them.
+    """
     time_of(explain, draw_table(1, seed + 3)[0])
-    measured, times = 1, repeat(explain, draw_table(1, seed + 2)[0])
+    times = {rows: repeat(explain, draw_table(rows, seed + 2)[0]) for rows in (1, 2)}
     for rows in sizes:
-        feasible = rows
-        while feasible > measured and statistics.median(times) * feasible / measured > limit:
-            feasible //= FEWER
-        if feasible > measured:
-            # A call has a cost of its own, so that a prediction from few rows is too high: try again from more rows.
-            measured, times = feasible, repeat(explain, draw_table(feasible, seed + 2)[0])
-            if measured < rows and statistics.median(times) * rows / measured <= limit:
-                measured, times = rows, repeat(explain, draw_table(rows, seed + 2)[0])
+        while max(times) < rows:
+            feasible = rows
+            while feasible > max(times) and extrapolate(times, feasible) > limit:
+                feasible //= FEWER
+            if feasible <= max(times):
+                break
+            times[feasible] = repeat(explain, draw_table(feasible, seed + 2)[0])
+        runs = times[rows if rows in times else max(times)]
         yield {
             "rows": rows,
-            "seconds": statistics.median(times) * rows / measured,
-            "extrapolated_from": measured if measured < rows else None,
-            "runs": len(times),
-            "fastest": min(times),
-            "slowest": max(times),
+            "seconds": statistics.median(runs) if rows in times else extrapolate(times, rows),
+            "extrapolated_from": None if rows in times else max(times),
+            "runs": len(runs),
+            "fastest": min(runs),
+            "slowest": max(runs),
         }
+
+
+def extrapolate(times: Mapping[int, Sequence[float]], rows: int) -> float:
+    """Return the time for some rows, on the line through the times of the two largest measured numbers of rows."""
+    fewer, more = sorted(times)[-2:]
+    seconds = statistics.median(times[more])
+    slope = (seconds - statistics.median(times[fewer])) / (more - fewer)
+    return seconds + max(slope, 0.0) * (rows - more)
 
 
 def repeat(explain: Method, x: Rows) -> list[float]:

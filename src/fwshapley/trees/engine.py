@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64
@@ -20,12 +20,15 @@ from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.interactions import pair_targets, tabulate_pairs
 from fwshapley.trees.interventional import count_codes
 from fwshapley.trees.layout import choose_layout
-from fwshapley.trees.lookup import Schedule, look_up, look_up_few, schedule
+from fwshapley.trees.lookup import look_up, look_up_few, schedule
 from fwshapley.trees.moments import Channels, channels, node_weights, shared_nodes
 from fwshapley.trees.pairs import MAX_PLAYERS, add_pairs
 from fwshapley.trees.path_dependent import find_edges, values_at_nodes
 from fwshapley.trees.paths import Branches, count_players, find_branches
 from fwshapley.trees.tables import Targets, tabulate
+
+if TYPE_CHECKING:
+    from fwshapley.trees.gpu import Conditions
 
 MIN_TABLE_PLAYERS, MAX_TABLE_PLAYERS = 8, 14
 """Players on a path up to which tables are always used, and up to which they are used for many rows."""
@@ -71,18 +74,25 @@ class Engine:
         player_of: the player that each feature belongs to.
         n_players: number of players.
         background: for the interventional game; None for the path-dependent one.
+        device: "cpu", or a GPU, on which tables are looked up; a few rows, and trees without tables, stay on the CPU.
     """
 
     ensemble: TreeEnsemble
     player_of: Int32[ndarray, " features"]
     n_players: int
     background: Background | None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         self._parts = list(_find_parts(self.ensemble, self.player_of))
         self._kept: dict[tuple[Any, ...], Any] = {}
         self._tables: dict[tuple[Any, ...], list[Any]] = {}
         self._columns = None if self.background is None else np.ascontiguousarray(self.background.rows.T)
+        self._gpu = None
+        if self.device != "cpu":
+            from fwshapley.trees.gpu import Gpu  # noqa: PLC0415 - it needs torch
+
+            self._gpu = Gpu(self.device)
 
     def values(
         self, x: Float64[ndarray, "rows features"], weightings: Sequence[Semivalue]
@@ -144,11 +154,15 @@ class Engine:
         targets = pair_targets(branches, self.n_players) if pairs else Targets(branches.players, branches.player)
         names = self.n_players * (self.n_players - 1) // 2 if pairs else self.n_players
         width = len(part.outputs) * len(shared.moments)
-        layout = choose_layout(len(x), width)
-        sums = np.zeros((len(x), names, width))
+        layout = choose_layout(len(x), width, on_gpu=self._gpu is not None)
         key = (number, most, bits, pairs, layout, shared.moments.tobytes())
         splits = self.ensemble.splits
-        for first, offsets, plan, tables in self._made_tables(key, branches, targets, shared, part.value):
+        made = self._made_tables(key, branches, targets, shared, part.value)
+        if self._gpu is not None and layout.lanes:
+            sums = self._gpu.look_up(self._conditions(number, most, bits), made, x, names, width)
+            return sums.reshape(len(x), names, len(part.outputs), len(shared.moments))
+        sums = np.zeros((len(x), names, width))
+        for first, offsets, plan, tables in made:
             if layout.lanes:
                 look_up(splits, branches, plan, first, layout, tables, x, sums)
             else:
@@ -162,28 +176,32 @@ class Engine:
         targets: Targets,
         shared: Channels,
         value: Float64[ndarray, "nodes some"],
-    ) -> Iterator[tuple[int, Int64[ndarray, " starts"], Schedule, Float64[ndarray, " numbers"]]]:
+    ) -> Iterator[tuple[int, Int64[ndarray, " starts"], Any, Any]]:
         """Yield the tables of some branches at a time: the first branch, where tables begin, their order, and they.
 
-        Small tables are kept, as long as they are those of the latest key.
+        For a GPU, the order and the tables are there. Small tables are kept until others are made for the same part.
         """
         if key in self._tables:
             yield from self._tables[key]
             return
         number, most, bits, pairs, layout, _ = key
         numbers = np.diff(targets.begin) * layout.padded << branches.bits
-        made = []
+        made: list[tuple[int, Int64[ndarray, " starts"], Any, Any]] = []
         for first, offsets in _chunks(numbers):
             counts = self._counts_of(number, most, bits, first, len(offsets) - 1)
             compute = tabulate_pairs if pairs else tabulate
             tables = compute(branches, first, value, shared.moments, *counts, offsets, layout)
-            made.append((first, offsets, schedule(branches, targets, first, offsets, layout), tables))
+            if self._gpu is not None and layout.lanes:
+                whole = schedule(branches, targets, first, offsets, layout, at_once=len(offsets) - 1)
+                made.append((first, offsets, *self._gpu.upload(whole, tables)))
+            else:
+                made.append((first, offsets, schedule(branches, targets, first, offsets, layout), tables))
             yield made[-1]
             if numbers.sum() > KEPT_TABLES:
                 made.clear()
         if made:
             self._tables = {other: kept for other, kept in self._tables.items() if other[0] != number}
-            kept_numbers = sum(tables.size for kept in self._tables.values() for *_, tables in kept)
+            kept_numbers = sum(offsets[-1] for kept in self._tables.values() for _, offsets, *_ in kept)
             if kept_numbers + numbers.sum() > KEPT_TABLES:
                 self._tables.clear()
             self._tables[key] = made
@@ -244,6 +262,12 @@ class Engine:
             ("branches", number, most, bits), lambda: find_branches(splits, cover, roots, self.player_of, bits)
         )
 
+    def _conditions(self, number: int, most: int, bits: int) -> Conditions:
+        """Return the conditions of a part's branches, on the GPU."""
+        gpu, branches = self._gpu, self._branches(number, most, bits)
+        assert gpu is not None  # noqa: S101 - the caller has checked it
+        return self._keep(("conditions", number, most, bits), lambda: gpu.conditions(self.ensemble.splits, branches))
+
     def _counts_of(
         self, number: int, most: int, bits: int, first: int, n_branches: int
     ) -> tuple[Int64[ndarray, " starts"], Float64[ndarray, " counts"]]:
@@ -256,6 +280,8 @@ class Engine:
         columns, weight = self._columns, self.background.weight
 
         def count(start: int, starts: Int64[ndarray, " starts"]) -> Float64[ndarray, " counts"]:
+            if self._gpu is not None and (weight == weight[0]).all():
+                return self._gpu.count_codes(self._conditions(number, most, bits), start, starts, columns)
             return count_codes(self.ensemble.splits, branches, start, starts, columns, weight)
 
         if codes.sum() > KEPT_TABLES:

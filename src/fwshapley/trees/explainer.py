@@ -34,6 +34,7 @@ class TreeExplainer(ExactExplainer):
         background: (rows, features), or None for the path-dependent game.
         players: groups of columns; by default each feature is a player.
         background_weights: weight of each background row; by default all the same.
+        device: "cpu", all its cores; or a GPU such as "cuda", for thousands of rows.
 
     Attributes:
         ensemble: the trees that were read.
@@ -60,7 +61,9 @@ class TreeExplainer(ExactExplainer):
         *,
         players: Players | None = None,
         background_weights: Array | None = None,
+        device: str = "cpu",
     ) -> None:
+        self.device = device
         ensemble = _read(model)
         self._assemble(
             ensemble,
@@ -73,7 +76,7 @@ class TreeExplainer(ExactExplainer):
         self.players = players
         self.background = background
         player_of = players.assignment.astype(np.int32)
-        self._engine = Engine(ensemble, player_of, players.n_players, background)
+        self._engine = Engine(ensemble, player_of, players.n_players, background, self.device)
         self.output_names = ensemble.output_names
         self.has_classes = ensemble.output != "value"
         self.base_values = self._empty_value()
@@ -133,16 +136,18 @@ class TreeExplainer(ExactExplainer):
         save_bundle(check_path("path", path), self.kind, facts, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> TreeExplainer:
+    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> TreeExplainer:
         """Read an explainer that `save` wrote.
 
         Args:
             path: the file.
+            device: as in the constructor.
         """
         facts, arrays = load_bundle(check_path("path", path), cls.kind)
         prefix = "ensemble."
         trees = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         explainer = cls.__new__(cls)
+        explainer.device = device
         background = None
         if "background" in arrays:
             background = Background(arrays["background"], arrays["background_weights"])

@@ -28,15 +28,18 @@ class Layout(NamedTuple):
     lanes: int
 
 
-def choose_layout(rows: int, width: int) -> Layout:
+def choose_layout(rows: int, width: int, *, on_gpu: bool) -> Layout:
     """Return the layout that is looked up fastest.
 
     Args:
         rows: number of rows of a call.
         width: numbers per target.
+        on_gpu: whether tables are looked up on a GPU; a few rows never are.
     """
     if rows <= FEW_ROWS:
         return Layout(width, width, 0)
+    if on_gpu:
+        return Layout(width, width, width)
     lanes = VECTOR_LENGTH if width > VECTOR_LENGTH // 2 else 1
     return Layout(width, -(-width // lanes) * lanes, lanes)
 

@@ -51,7 +51,13 @@ class Schedule(NamedTuple):
 
 
 def schedule(
-    branches: Branches, targets: Targets, first: int, offsets: Int64[ndarray, " starts"], layout: Layout
+    branches: Branches,
+    targets: Targets,
+    first: int,
+    offsets: Int64[ndarray, " starts"],
+    layout: Layout,
+    *,
+    at_once: int = BATCH,
 ) -> Schedule:
     """Return the order in which the tables of some branches are looked up.
 
@@ -61,6 +67,7 @@ def schedule(
         first: the first branch.
         offsets: where the numbers of each branch begin.
         layout: of the tables.
+        at_once: branches of a batch.
     """
     count = len(offsets) - 1
     per_branch = np.diff(targets.begin[first : first + count + 1])
@@ -69,18 +76,18 @@ def schedule(
     bits = branches.bits[first + branch].astype(np.int64)
     start = offsets[branch] + (index * layout.padded << bits)
     name = targets.name[targets.begin[first] : targets.begin[first + count]].astype(np.int64)
-    order = np.lexsort((name, branch // BATCH))
-    batch, name = branch[order] // BATCH, name[order]
+    order = np.lexsort((name, branch // at_once))
+    batch, name = branch[order] // at_once, name[order]
     is_new = np.ones(len(order), dtype=bool)
     is_new[1:] = (batch[1:] != batch[:-1]) | (name[1:] != name[:-1])
     runs = np.flatnonzero(is_new)
-    n_batches = -(-count // BATCH)
+    n_batches = -(-count // at_once)
     return Schedule(
         n_branches=count,
         runs=np.append(runs, len(order)),
         batches=np.searchsorted(batch[runs], np.arange(n_batches + 1)),
         target=name[runs],
-        branch=branch[order] % BATCH,
+        branch=branch[order] % at_once,
         start=start[order],
         size=1 << bits[order],
     )
