@@ -54,14 +54,14 @@ def main(arguments: argparse.Namespace) -> None:
         model = fit(name, x, y, smoke=arguments.smoke)
         for background in arguments.background:
             stand_in = draw_table(background, seed + 1)[0] if background else None
-            for method_name, explain in methods(name, model, stand_in, arguments.peers):
+            for method_name, explain in methods(name, model, stand_in, arguments.peers, arguments.device):
                 for measured in measure(explain, sorted(arguments.rows), seed, limit=arguments.limit):
                     cell = {"model": name, "background": background, "method": method_name} | measured
                     print(json.dumps(cell), flush=True)
                     cells.append(cell)
     record(
         "tree_speed", {"cells": cells}, out=arguments.out, seeds=arguments.seeds, started=started,
-        packages=[package for package in PACKAGES if is_installed(package)], device="cpu",
+        packages=[package for package in PACKAGES if is_installed(package)], device=arguments.device,
     )  # fmt: skip
 
 
@@ -78,6 +78,7 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
     parser.add_choices("--peers", PEERS, "other packages to time", nargs="*", default=PEERS)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="numbers of explained rows")
     parser.add_argument("--background", type=int, nargs="+", default=BACKGROUNDS, help="background rows; 0 for none")
+    parser.add_argument("--device", default="cpu", help="where ours computes")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds from which a cell is extrapolated")
     arguments = parser.parse(options)
     if arguments.smoke:
@@ -132,22 +133,28 @@ MODELS: dict[str, tuple[Callable[[int, int], Any], int, int]] = {
 """How each model is made, its number of trees and their depth."""
 
 
-def methods(name: str, model: Any, background: Rows | None, peers: Sequence[str]) -> list[tuple[str, Method]]:  # noqa: ANN401 - as above
+def methods(
+    name: str,
+    model: Any,  # noqa: ANN401 - as above
+    background: Rows | None,
+    peers: Sequence[str],
+    device: str,
+) -> list[tuple[str, Method]]:
     """Return what is timed: ours with one weighting and nine, and the packages that compute the same game."""
     import fwshapley as fw  # noqa: PLC0415 - after the options are parsed
     from fwshapley.trees import TreeExplainer  # noqa: PLC0415 - as above
 
     nine = [fw.Shapley(), *fw.semivalues.FEASIBLE_SET]
-    ours = TreeExplainer(model, background)
+    ours = TreeExplainer(model, background, device=device)
 
     def explain(rows: Rows) -> Any:  # noqa: ANN401 - what the package returns
-        return TreeExplainer(ours.ensemble, background).explain(rows)
+        return TreeExplainer(ours.ensemble, background, device=device).explain(rows)
 
     timed: list[tuple[str, Method]] = [
         ("fwshapley, Shapley", explain),
         (
             "fwshapley, nine weightings",
-            lambda rows: TreeExplainer(ours.ensemble, background).explain(rows, weights=nine),
+            lambda rows: TreeExplainer(ours.ensemble, background, device=device).explain(rows, weights=nine),
         ),
         ("fwshapley, Shapley, tables kept", ours.explain),
     ]

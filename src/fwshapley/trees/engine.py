@@ -20,7 +20,7 @@ from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.interactions import pair_targets, tabulate_pairs
 from fwshapley.trees.interventional import count_codes
 from fwshapley.trees.layout import choose_layout
-from fwshapley.trees.lookup import look_up, look_up_few, schedule
+from fwshapley.trees.lookup import add_mixed, look_up, look_up_few, schedule
 from fwshapley.trees.moments import Channels, channels, node_weights, shared_nodes
 from fwshapley.trees.pairs import MAX_PLAYERS, add_pairs
 from fwshapley.trees.path_dependent import find_edges, values_at_nodes
@@ -44,6 +44,9 @@ KEPT_TABLES = 2**25
 
 SUMS_AT_ONCE = 2**26
 """Numbers that are summed up at once, for a block of rows: 512 MB."""
+
+
+Values = Float64[ndarray, "weightings rows targets outputs"]
 
 
 class Background(NamedTuple):
@@ -107,7 +110,7 @@ class Engine:
         most = table_players(len(x))
         for number, part in enumerate(self._parts):
             is_narrow = part.most_players <= most
-            chosen = values[..., part.outputs]
+            chosen = self._new_values(values, part)
             if is_narrow.any():
                 degree = max(int(part.most_players[is_narrow].max()) - 1, 0)
                 shared = self._keep(
@@ -115,11 +118,11 @@ class Engine:
                     partial(channels, weightings, self.n_players, degree),
                 )
                 for begin, end in self._blocks(len(x), self.n_players * len(part.outputs) * len(shared.moments)):
-                    sums = self._look_up(number, most, shared, x[begin:end], pairs=False)
-                    chosen[:, begin:end] += _mix(sums, shared.mixing)
+                    self._look_up(number, most, shared, x[begin:end], chosen[:, begin:end], pairs=False)
             if not is_narrow.all():
-                chosen += self._values_of_wide(part, ~is_narrow, x, weightings)
-            values[..., part.outputs] = chosen
+                self._add_wide(part, ~is_narrow, x, weightings, chosen)
+            if chosen is not values:
+                values[..., part.outputs] = chosen
         return values
 
     def interactions(
@@ -136,17 +139,30 @@ class Engine:
                     f"path of this model has {most}; group columns as players, or fit shallower trees"
                 )
             shared = channels(weightings, self.n_players, max(most - 1, 0))
-            chosen = values[..., part.outputs]
+            chosen = self._new_values(values, part)
             for begin, end in self._blocks(len(x), n_pairs * len(part.outputs) * len(shared.moments)):
-                sums = self._look_up(number, MAX_TABLE_PLAYERS, shared, x[begin:end], pairs=True)
-                chosen[:, begin:end] += _mix(sums, shared.mixing)
-            values[..., part.outputs] = chosen
+                self._look_up(number, MAX_TABLE_PLAYERS, shared, x[begin:end], chosen[:, begin:end], pairs=True)
+            if chosen is not values:
+                values[..., part.outputs] = chosen
         return values
 
+    @staticmethod
+    def _new_values(values: Values, part: Part) -> Float64[ndarray, "weightings rows targets some"]:
+        """Return zeros for the outputs of a part: the values themselves, if it has all outputs."""
+        some = len(part.outputs)
+        return values if some == values.shape[-1] else np.zeros((*values.shape[:-1], some))
+
     def _look_up(
-        self, number: int, most: int, shared: Channels, x: Float64[ndarray, "rows features"], *, pairs: bool
-    ) -> Float64[ndarray, "rows targets outputs channels"]:
-        """Return the sums over the trees of a part that are served by tables."""
+        self,
+        number: int,
+        most: int,
+        shared: Channels,
+        x: Float64[ndarray, "rows features"],
+        values: Values,
+        *,
+        pairs: bool,
+    ) -> None:
+        """Add the values of the trees of a part that are served by tables."""
         part = self._parts[number]
         deepest = part.most_players[part.most_players <= most].max()
         bits = int(np.clip(deepest, MIN_BITS, MAX_BITS))
@@ -159,15 +175,16 @@ class Engine:
         splits = self.ensemble.splits
         made = self._made_tables(key, branches, targets, shared, part.value)
         if self._gpu is not None and layout.lanes:
-            sums = self._gpu.look_up(self._conditions(number, most, bits), made, x, names, width)
-            return sums.reshape(len(x), names, len(part.outputs), len(shared.moments))
+            on_gpu = self._gpu.look_up(self._conditions(number, most, bits), made, x, names, width)
+            self._gpu.add_mixed(on_gpu, shared.mixing, values)
+            return
         sums = np.zeros((len(x), names, width))
         for first, offsets, plan, tables in made:
             if layout.lanes:
                 look_up(splits, branches, plan, first, layout, tables, x, sums)
             else:
                 look_up_few(splits, branches, targets, first, offsets, tables, x, sums)
-        return sums.reshape(len(x), names, len(part.outputs), len(shared.moments))
+        add_mixed(sums, shared.mixing, values)
 
     def _made_tables(
         self,
@@ -206,18 +223,18 @@ class Engine:
                 self._tables.clear()
             self._tables[key] = made
 
-    def _values_of_wide(
+    def _add_wide(
         self,
         part: Part,
         is_wide: Bool[ndarray, " trees"],
         x: Float64[ndarray, "rows features"],
         weightings: Sequence[Semivalue],
-    ) -> Float64[ndarray, "weightings rows players some"]:
-        """Return the values of the trees that are not served by tables."""
+        values: Values,
+    ) -> None:
+        """Add the values of the trees of a part that are not served by tables."""
         roots = part.roots[is_wide]
         degree = int(part.most_players[is_wide].max()) - 1
         splits = self.ensemble.splits
-        values = np.empty((len(weightings), len(x), self.n_players, len(part.outputs)))
         if self.background is None:
             t = shared_nodes(degree + 1)
             mixing = node_weights(weightings, t, self.n_players, degree)
@@ -225,8 +242,8 @@ class Engine:
             for begin, end in self._blocks(len(x), self.n_players * len(part.outputs) * len(t)):
                 sums = np.zeros((end - begin, self.n_players, len(part.outputs), len(t)))
                 values_at_nodes(splits, edges, part.value, t, x[begin:end], sums)
-                values[:, begin:end] = _mix(sums, mixing)
-            return values
+                add_mixed(sums, mixing, values[:, begin:end])
+            return
         if degree >= MAX_PLAYERS:
             raise ValueError(
                 f"a path of this model has {degree + 1} different players, and with a background exact values are "
@@ -250,8 +267,7 @@ class Engine:
                     rows,
                     weight,
                 ).sum(0)
-            values[:, begin:end] = _mix(total, shared.mixing)
-        return values
+            add_mixed(total, shared.mixing, values[:, begin:end])
 
     def _branches(self, number: int, most: int, bits: int) -> Branches:
         """Return the branches of a part's trees with at most so many players on a path."""
@@ -342,10 +358,3 @@ def _chunks(numbers: Int64[ndarray, " branches"]) -> Iterator[tuple[int, Int64[n
 
 def _offsets(sizes: Int64[ndarray, " n"]) -> Int64[ndarray, " n+1"]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _mix(
-    sums: Float64[ndarray, "rows targets outputs channels"], mixing: Float64[ndarray, "channels weightings"]
-) -> Float64[ndarray, "weightings rows targets outputs"]:
-    """Return the weightings as combinations of the channels."""
-    return np.moveaxis(sums @ mixing, -1, 0)

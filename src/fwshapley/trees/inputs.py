@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array, check_numbers, shorten
+from fwshapley.trees.compiled import compiled, run_ranges
 
 TABLE_DIMENSIONS = 2
 
@@ -50,8 +51,7 @@ def encode_rows(
         numbers = to_numpy(x)
         rows = np.ascontiguousarray(check_numbers("x", _to_floats(numbers) if numbers.dtype.kind in "bO" else numbers))
     if dtype == "float32":
-        with np.errstate(over="ignore"):  # the splits send an infinite value to the same side
-            rows = rows.astype(np.float32).astype(np.float64)
+        run_ranges(_round_to_float32, len(rows), rows)
     if zero_threshold > 0:
         rows[np.abs(rows) <= zero_threshold] = 0
     for column in np.flatnonzero(~np.isnan(missing_number)):
@@ -59,6 +59,13 @@ def encode_rows(
     _check_codes(rows, is_categorical, names)
     _check_missing(rows, accepts_missing, names)
     return rows
+
+
+@compiled
+def _round_to_float32(begin, end, rows):
+    for row in range(begin, end):
+        for column in range(rows.shape[1]):
+            rows[row, column] = np.float32(rows[row, column])  # a split sends an infinite value to the same side
 
 
 def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:

@@ -188,6 +188,35 @@ def _locate(plan, table, group, lanes):
     return plan.branch[table], np.uint64(plan.start[table] + group * lanes * plan.size[table])
 
 
+def add_mixed(
+    sums: Float64[ndarray, "rows targets ..."],
+    mixing: Float64[ndarray, "channels weightings"],
+    values: Float64[ndarray, "weightings rows targets outputs"],
+) -> None:
+    """Add weightings, combinations of channels, to values: values[w] += sum over c of mixing[c, w] * sums[c].
+
+    Args:
+        sums: (rows, targets, outputs, channels), or with the last two axes as one.
+        mixing: of the channels.
+        values: they are added to.
+    """
+    rows, targets = sums.shape[:2]
+    run_ranges(_add_mixed, rows, sums.reshape(rows, targets, -1, len(mixing)), mixing.T.copy(), values)
+
+
+@compiled
+def _add_mixed(begin, end, sums, mixing, values):
+    _, targets, outputs, channels = sums.shape
+    for row in range(begin, end):
+        for weighting in range(len(mixing)):
+            for target in range(targets):
+                for output in range(outputs):
+                    total = 0.0
+                    for channel in range(channels):
+                        total += mixing[weighting, channel] * sums[row, target, output, channel]
+                    values[weighting, row, target, output] += total
+
+
 @compiled
 def look_up_few(
     splits: Splits,
