@@ -17,7 +17,7 @@ BACKGROUND = random_rows(1, 50)
 
 @pytest.mark.parametrize("background", [None, BACKGROUND], ids=["path-dependent", "interventional"])
 @pytest.mark.parametrize("trees", [{}, {"depth": 9}, {"outputs": 3}, {"outputs": 2, "one_output_each": True}], ids=str)
-def test_values_on_a_gpu_are_those_on_the_cpu(background: Any, trees: dict[str, Any]) -> None:
+def test_values_on_a_gpu_are_those_on_the_cpu(background: np.ndarray | None, trees: dict[str, Any]) -> None:
     ensemble, x = random_ensemble(5, **trees), random_rows(3, 400)
     on_cpu = fw.TreeExplainer(ensemble, background)
     on_gpu = fw.TreeExplainer(ensemble, background, device="cuda")
