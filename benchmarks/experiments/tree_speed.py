@@ -8,7 +8,10 @@ seconds are extrapolated from fewer rows and marked. One run measures:
 - 1 to 1,000,000 rows; backgrounds of 1 to 100,000 rows, and the path-dependent game without one.
 - The Shapley value alone, and together with the paper's eight weightings.
 
+Measured cells are kept beside the record, so that an interrupted run goes on where it was.
+
     python benchmarks/run.py tree_speed
+    python benchmarks/run.py tree_speed --device cuda --peers
     python benchmarks/run.py tree_speed --models xgboost-500x6 --rows 10000 --background 1000 --peers shap woodelf
 """
 
@@ -16,11 +19,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,21 +53,50 @@ def main(arguments: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     seed = arguments.seeds[0]
+    name = "tree_speed" if arguments.device == "cpu" else "tree_speed_gpu"
+    kept = Path(arguments.out) / f"{name}_cells.jsonl"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    cells = read_cells(kept)
     x, y = draw_table(FITTED_ROWS if not arguments.smoke else 300, seed)
-    cells = []
-    for name in arguments.models:
-        model = fit(name, x, y, smoke=arguments.smoke)
+    for model_name in arguments.models:
+        model = fit(model_name, x, y, smoke=arguments.smoke)
         for background in arguments.background:
             stand_in = draw_table(background, seed + 1)[0] if background else None
-            for method_name, explain in methods(name, model, stand_in, arguments.peers, arguments.device):
-                for measured in measure(explain, sorted(arguments.rows), seed, limit=arguments.limit):
-                    cell = {"model": name, "background": background, "method": method_name} | measured
-                    print(json.dumps(cell), flush=True)
-                    cells.append(cell)
+            for method_name, explain in methods(model_name, model, stand_in, arguments.peers, arguments.device):
+                cell = {"model": model_name, "background": background, "method": method_name}
+                missing = [rows for rows in sorted(arguments.rows) if key_of(cell | {"rows": rows}) not in cells]
+                if missing:
+                    for measured in measure(explain, sorted(arguments.rows), seed, limit=arguments.limit):
+                        cells[key_of(cell | measured)] = cell | measured
+                        append_cell(kept, cell | measured)
+    document = {"cells": list(cells.values()), "limit": arguments.limit}
     record(
-        "tree_speed", {"cells": cells}, out=arguments.out, seeds=arguments.seeds, started=started,
+        name, document, out=arguments.out, seeds=arguments.seeds, started=started,
         packages=[package for package in PACKAGES if is_installed(package)], device=arguments.device,
     )  # fmt: skip
+    kept.unlink(missing_ok=True)
+
+
+Cell = dict[str, Any]
+
+
+def key_of(cell: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what tells a cell from the others."""
+    return cell["model"], cell["background"], cell["method"], cell["rows"]
+
+
+def read_cells(path: Path) -> dict[tuple[Any, ...], Cell]:
+    """Return the cells that an interrupted run has measured."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {key_of(cell): cell for cell in map(json.loads, lines)}
+
+
+def append_cell(path: Path, cell: Cell) -> None:
+    """Print and keep a cell."""
+    line = json.dumps(cell)
+    print(line, flush=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
 
 
 def parse(options: Sequence[str]) -> argparse.Namespace:
@@ -231,7 +265,7 @@ def is_installed(package: str) -> bool:
 
 def time_of(explain: Method, x: Rows) -> float:
     """Seconds that an explanation takes."""
-    with contextlib.redirect_stdout(None):  # woodelf prints its own times
+    with contextlib.redirect_stdout(None), contextlib.redirect_stderr(io.StringIO()):  # woodelf prints its progress
         before = time.perf_counter()
         explain(x)
         return time.perf_counter() - before
