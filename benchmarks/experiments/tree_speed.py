@@ -1,8 +1,8 @@
 """Time of exact values of tree ensembles: both games, one weighting and nine, beside shap, woodelf and XGBoost.
 
 Models are fitted to made data of 30 columns; nothing but the explanation is timed, after a warm-up on other rows that
-compiles. Every time is the median of as many runs as fit into two seconds; cells that would take longer than `--limit`
-seconds are extrapolated from fewer rows and marked. One run measures:
+compiles. Every time is the median of as many runs as fit into `--repeat-seconds`. Cells that would take longer than
+`--limit` seconds are extrapolated from fewer rows, and marked. One run measures:
 
 - XGBoost and LightGBM, 500 trees of depth 6 and 100 of depth 10, and forests of 200 trees of depth 12.
 - 1 to 1,000,000 rows; backgrounds of 1 to 100,000 rows, and the path-dependent game without one.
@@ -21,9 +21,11 @@ import argparse
 import contextlib
 import io
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -31,72 +33,77 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.harness.figures import save_figure
 from benchmarks.harness.options import ExperimentParser
 
 COLUMNS = 30
 FITTED_ROWS = 20_000
-REPEAT_SECONDS, MOST_REPEATS = 2.0, 20
+MOST_REPEATS = 20
 ROWS = [1, 1_000, 10_000, 1_000_000]
 BACKGROUNDS = [0, 1, 100, 1_000, 100_000]
 PEERS = ["shap", "woodelf", "xgboost"]
 PACKAGES = ["numba", "scikit-learn", "xgboost", "xgboost-cpu", "lightgbm", "shap", "woodelf-explainer"]
-FEWER = 10
-"""A cell that takes too long is measured on this fraction of its rows, or on this fraction of those."""
+MORE = 10
+"""Factor between the numbers of rows that are timed to predict how long a cell will take."""
+
+CHEAP = 0.1
+"""Share of the limit that a run of another package may take that only predicts how long a cell will take.
+
+Ours may take all of it: it changes its method as rows become more, so that few rows do not tell how long many take."""
+
+FEW_ROWS = 1_000
+"""Rows up to which an explainer that has kept its tables is timed: for more, tables take a small part of the time."""
 
 Rows = NDArray[np.float64]
 Method = Callable[[Rows], Any]
+Cell = dict[str, Any]
+"""What was measured for a model, a background, a method and a number of rows."""
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Measure, print, record."""
+    """Measure, print, record, draw."""
     from benchmarks.harness.record import record  # noqa: PLC0415 - it loads torch
 
     started = time.perf_counter()
-    seed = arguments.seeds[0]
     name = "tree_speed" if arguments.device == "cpu" else "tree_speed_gpu"
     kept = Path(arguments.out) / f"{name}_cells.jsonl"
-    kept.parent.mkdir(parents=True, exist_ok=True)
     cells = read_cells(kept)
-    x, y = draw_table(FITTED_ROWS if not arguments.smoke else 300, seed)
-    for model_name in arguments.models:
-        model = fit(model_name, x, y, smoke=arguments.smoke)
-        for background in arguments.background:
-            stand_in = draw_table(background, seed + 1)[0] if background else None
-            for method_name, explain in methods(model_name, model, stand_in, arguments.peers, arguments.device):
-                cell = {"model": model_name, "background": background, "method": method_name}
-                missing = [rows for rows in sorted(arguments.rows) if key_of(cell | {"rows": rows}) not in cells]
-                if missing:
-                    for measured in measure(explain, sorted(arguments.rows), seed, limit=arguments.limit):
-                        cells[key_of(cell | measured)] = cell | measured
-                        append_cell(kept, cell | measured)
-    document = {"cells": list(cells.values()), "limit": arguments.limit}
+    for cell in measure_all(arguments, cells):
+        print(json.dumps(cell), flush=True)
+        with kept.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(cell) + "\n")
+        cells.append(cell)
     record(
-        name, document, out=arguments.out, seeds=arguments.seeds, started=started,
+        name, {"cells": cells, "limit": arguments.limit}, out=arguments.out, seeds=arguments.seeds, started=started,
         packages=[package for package in PACKAGES if is_installed(package)], device=arguments.device,
     )  # fmt: skip
     kept.unlink(missing_ok=True)
+    save_figure(partial(draw, cells, arguments.models[0]), name, arguments)
 
 
-Cell = dict[str, Any]
-
-
-def key_of(cell: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what tells a cell from the others."""
-    return cell["model"], cell["background"], cell["method"], cell["rows"]
-
-
-def read_cells(path: Path) -> dict[tuple[Any, ...], Cell]:
+def read_cells(path: Path) -> list[Cell]:
     """Return the cells that an interrupted run has measured."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {key_of(cell): cell for cell in map(json.loads, lines)}
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
-def append_cell(path: Path, cell: Cell) -> None:
-    """Print and keep a cell."""
-    line = json.dumps(cell)
-    print(line, flush=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+def measure_all(arguments: argparse.Namespace, kept: Sequence[Cell]) -> Iterator[Cell]:
+    """Yield the cells that are not kept yet."""
+    seed, sizes = arguments.seeds[0], sorted(arguments.rows)
+    done = {tuple(cell[key] for key in ("model", "background", "method", "rows")) for cell in kept}
+    x, y = draw_table(300 if arguments.smoke else FITTED_ROWS, seed)
+    for name in arguments.models:
+        model = fit(name, x, y, smoke=arguments.smoke)
+        for background in arguments.background:
+            stand_in = draw_table(background, seed + 1)[0] if background else None
+            for method, most_rows, explain in methods(name, model, stand_in, arguments.peers, arguments.device):
+                missing = [rows for rows in sizes if rows <= most_rows and (name, background, method, rows) not in done]
+                limits = {
+                    "repeat_seconds": arguments.repeat_seconds,
+                    "limit": arguments.limit,
+                    "cheap": arguments.limit * (1 if method.startswith("fwshapley") else CHEAP),
+                }
+                for measured in measure(explain, missing, seed, **limits):
+                    yield {"model": name, "background": background, "method": method} | measured
 
 
 def parse(options: Sequence[str]) -> argparse.Namespace:
@@ -114,9 +121,11 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--background", type=int, nargs="+", default=BACKGROUNDS, help="background rows; 0 for none")
     parser.add_argument("--device", default="cpu", help="where ours computes")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds from which a cell is extrapolated")
+    parser.add_argument("--repeat-seconds", type=float, default=2.0, help="time for repetitions of a run")
     arguments = parser.parse(options)
     if arguments.smoke:
         arguments.rows, arguments.background = [1, 30], [0, 10]
+        arguments.models = arguments.models[:1]
     return arguments
 
 
@@ -173,83 +182,102 @@ def methods(
     background: Rows | None,
     peers: Sequence[str],
     device: str,
-) -> list[tuple[str, Method]]:
-    """Return what is timed: ours with one weighting and nine, and the packages that compute the same game."""
+) -> list[tuple[str, float, Method]]:
+    """Return what is timed, ours and the packages that compute the same game, and the most rows for which it is."""
     import fwshapley as fw  # noqa: PLC0415 - after the options are parsed
     from fwshapley.trees import TreeExplainer  # noqa: PLC0415 - as above
 
     nine = [fw.Shapley(), *fw.semivalues.FEASIBLE_SET]
     ours = TreeExplainer(model, background, device=device)
 
-    def explain(rows: Rows) -> Any:  # noqa: ANN401 - what the package returns
-        return TreeExplainer(ours.ensemble, background, device=device).explain(rows)
+    def explain(rows: Rows, weights: Any = None) -> Any:  # noqa: ANN401 - semivalues, and what the package returns
+        return TreeExplainer(ours.ensemble, background, device=device).explain(rows, weights=weights)
 
-    timed: list[tuple[str, Method]] = [
-        ("fwshapley, Shapley", explain),
-        (
-            "fwshapley, nine weightings",
-            lambda rows: TreeExplainer(ours.ensemble, background, device=device).explain(rows, weights=nine),
-        ),
-        ("fwshapley, Shapley, tables kept", ours.explain),
+    timed: list[tuple[str, float, Method]] = [
+        ("fwshapley, Shapley", math.inf, explain),
+        ("fwshapley, nine weightings", math.inf, partial(explain, weights=nine)),
+        ("fwshapley, Shapley, tables kept", FEW_ROWS, ours.explain),
     ]
     if "shap" in peers:
         import shap  # noqa: PLC0415 - optional
 
         game = "tree_path_dependent" if background is None else "interventional"
         theirs = shap.TreeExplainer(model, background, feature_perturbation=game)
-        timed.append(("shap", lambda rows: theirs.shap_values(rows, check_additivity=False)))
+        timed.append(("shap", math.inf, lambda rows: theirs.shap_values(rows, check_additivity=False)))
     if "woodelf" in peers:
         import pandas as pd  # noqa: PLC0415 - woodelf takes tables
         import woodelf  # noqa: PLC0415 - optional
 
         frame = None if background is None else pd.DataFrame(background)
-        timed.append(("woodelf", lambda rows: woodelf.WoodelfExplainer(model, frame).shap_values(pd.DataFrame(rows))))
+
+        def explain_by_woodelf(rows: Rows) -> Any:  # noqa: ANN401 - as above
+            return woodelf.WoodelfExplainer(model, frame).shap_values(pd.DataFrame(rows))
+
+        timed.append(("woodelf", math.inf, explain_by_woodelf))
     if "xgboost" in peers and background is None and name.startswith("xgboost"):
         import xgboost  # noqa: PLC0415 - optional
 
         booster = model.get_booster()
-        timed.append(("xgboost", lambda rows: booster.predict(xgboost.DMatrix(rows), pred_contribs=True)))
+
+        def explain_by_xgboost(rows: Rows) -> Any:  # noqa: ANN401 - as above
+            return booster.predict(xgboost.DMatrix(rows), pred_contribs=True)
+
+        timed.append(("xgboost", math.inf, explain_by_xgboost))
     return timed
 
 
-def measure(explain: Method, sizes: Sequence[int], seed: int, *, limit: float) -> Iterator[dict[str, Any]]:
+def measure(
+    explain: Method, sizes: Sequence[int], seed: int, *, repeat_seconds: float, limit: float, cheap: float
+) -> Iterator[Cell]:
     """Time explanations of more and more rows; those that would take longer than the limit are extrapolated.
 
-    A call takes some time for any number of rows, so that times are extrapolated along a line through two of them.
+    Args:
+        explain: what is timed.
+        sizes: numbers of rows, from the smallest on.
+        seed: of the rows.
+        repeat_seconds: time for repetitions of a run.
+        limit: seconds that a measured cell may take.
+        cheap: seconds that a run may take that only predicts how long a cell will take.
     """
-    time_of(explain, draw_table(1, seed + 3)[0])
-    times = {rows: repeat(explain, draw_table(rows, seed + 2)[0]) for rows in (1, 2)}
+    if not sizes:
+        return
+    first = time_of(explain, draw_table(1, seed + 3)[0])
+    second = MORE if MORE * first <= limit else 2
+    times = {rows: [time_of(explain, draw_table(rows, seed + 2)[0])] for rows in (1, second)}
     for rows in sizes:
-        while max(times) < rows:
-            feasible = rows
-            while feasible > max(times) and extrapolate(times, feasible) > limit:
-                feasible //= FEWER
-            if feasible <= max(times):
+        while (more := MORE * max(times)) < rows:
+            if predict(times, more) > max(cheap, 1.5 * times[max(times)][0]):
                 break
-            times[feasible] = repeat(explain, draw_table(feasible, seed + 2)[0])
-        runs = times[rows if rows in times else max(times)]
+            times[more] = [time_of(explain, draw_table(more, seed + 2)[0])]
+        is_measured = rows in times or predict(times, rows) <= limit
+        if is_measured:
+            times[rows] = repeat(explain, draw_table(rows, seed + 2)[0], repeat_seconds)
+        runs = times[rows if is_measured else max(times)]
         yield {
             "rows": rows,
-            "seconds": statistics.median(runs) if rows in times else extrapolate(times, rows),
-            "extrapolated_from": None if rows in times else max(times),
+            "seconds": statistics.median(runs) if is_measured else predict(times, rows),
+            "extrapolated_from": None if is_measured else max(times),
             "runs": len(runs),
             "fastest": min(runs),
             "slowest": max(runs),
         }
 
 
-def extrapolate(times: Mapping[int, Sequence[float]], rows: int) -> float:
-    """Return the time for some rows, on the line through the times of the two largest measured numbers of rows."""
-    fewer, more = sorted(times)[-2:]
-    seconds = statistics.median(times[more])
-    slope = (seconds - statistics.median(times[fewer])) / (more - fewer)
-    return seconds + max(slope, 0.0) * (rows - more)
+def predict(times: Mapping[int, Sequence[float]], rows: int) -> float:
+    """Return the time for some rows, on the line through the times of the two largest measured numbers of rows.
+
+    A call takes some time for any number of rows, so times do not grow in proportion to the rows.
+    """
+    fewer, most = sorted(times)[-2:]
+    seconds = statistics.median(times[most])
+    slope = (seconds - statistics.median(times[fewer])) / (most - fewer)
+    return seconds + max(slope, 0.0) * (rows - most)
 
 
-def repeat(explain: Method, x: Rows) -> list[float]:
+def repeat(explain: Method, x: Rows, seconds: float) -> list[float]:
     """Return the seconds of each of several runs."""
     times = [time_of(explain, x)]
-    while sum(times) < REPEAT_SECONDS and len(times) < MOST_REPEATS:
+    while sum(times) < seconds and len(times) < MOST_REPEATS:
         times.append(time_of(explain, x))
     return times
 
@@ -269,3 +297,37 @@ def time_of(explain: Method, x: Rows) -> float:
         before = time.perf_counter()
         explain(x)
         return time.perf_counter() - before
+
+
+def draw(cells: Sequence[Cell], model: str) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional
+    """Draw times of a model against rows: a panel for the path-dependent game, and one for the other, by background."""
+    from fwshapley.plots import COLORS, new_figure  # noqa: PLC0415 - matplotlib is optional
+
+    names = list(dict.fromkeys(cell["method"] for cell in cells))
+    backgrounds = [
+        background for background in (0, 10, 1_000) if any(cell["background"] == background for cell in cells)
+    ]
+    figure = new_figure(width=4.4 * len(backgrounds), height=3.4)
+    panels = figure.subplots(1, len(backgrounds), sharey=True, squeeze=False)[0]
+    for axes, background in zip(panels, backgrounds, strict=True):
+        for name, color in zip(names, COLORS, strict=False):
+            points = [
+                cell
+                for cell in cells
+                if (cell["model"], cell["background"], cell["method"]) == (model, background, name)
+            ]
+            measured = [cell for cell in points if cell["extrapolated_from"] is None]
+            axes.loglog([cell["rows"] for cell in points], [cell["seconds"] for cell in points], "--", color=color)
+            axes.loglog(
+                [cell["rows"] for cell in measured],
+                [cell["seconds"] for cell in measured],
+                "o-",
+                color=color,
+                label=name,
+            )
+        axes.set_title(f"background of {background:,} rows" if background else "path-dependent", fontsize="medium")
+        axes.set_xlabel("explained rows")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("seconds (dashed: extrapolated)")
+    panels[-1].legend(frameon=False, fontsize="small")
+    return figure

@@ -118,7 +118,9 @@ def test_too_long_paths_are_refused() -> None:
 
 
 def test_tables_serve_short_paths_and_many_rows() -> None:
-    assert [table_players(rows) for rows in (0, 1, 1000, 10_000, 10**9)] == [8, 8, 9, 13, 14]
+    assert [table_players(rows, None) for rows in (0, 1, 1000, 10_000, 10**9)] == [8, 8, 9, 13, 14]
+    assert [table_players(rows, 1000) for rows in (0, 1, 10, 1000, 10**9)] == [8, 8, 9, 14, 14]
+    assert [table_players(rows, 10**6) for rows in (7, 8)] == [8, 14]
 
 
 def test_codes_of_branches_follow_the_decisions() -> None:

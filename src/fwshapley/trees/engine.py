@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 MIN_TABLE_PLAYERS, MAX_TABLE_PLAYERS = 8, 14
 """Players on a path up to which tables are always used, and up to which they are used for many rows."""
 
+MIN_TABLE_ROWS = 8
+"""Rows from which the background is counted for tables of long paths: for fewer, pairs take less time than counting."""
+
+PAIRS_PER_ENTRY = 16
+"""Pairs of a row and a background row that take as long as an entry of a table."""
+
 MIN_BITS, MAX_BITS = 8, 11
 """Longest codes of branches of several leaves, for short paths and for long ones."""
 
@@ -107,7 +113,7 @@ class Engine:
             weightings: the semivalues.
         """
         values = np.zeros((len(weightings), len(x), self.n_players, self.ensemble.n_outputs))
-        most = table_players(len(x))
+        most = table_players(len(x), None if self.background is None else len(self.background.rows))
         for number, part in enumerate(self._parts):
             is_narrow = part.most_players <= most
             chosen = self._new_values(values, part)
@@ -322,9 +328,23 @@ class Engine:
             yield begin, min(rows, begin + at_once)
 
 
-def table_players(rows: int) -> int:
-    """Return the most players on a path for which tables pay with this many rows: 2**players is about the rows."""
-    return int(np.clip(np.log2(max(rows, 1)), MIN_TABLE_PLAYERS, MAX_TABLE_PLAYERS))
+def table_players(rows: int, background: int | None) -> int:
+    """Return the most players on a path for which tables pay.
+
+    A table of k players costs about 2**k. Without a background it saves time for each row, with one for each pair of a
+    row and a background row; but counting the background for tables takes as long as the pairs of several rows.
+
+    Args:
+        rows: number of explained rows.
+        background: number of background rows; None without a background.
+    """
+    if background is None:
+        bits = np.log2(max(rows, 1))
+    elif rows < MIN_TABLE_ROWS:
+        bits = MIN_TABLE_PLAYERS
+    else:
+        bits = np.log2(rows * background / PAIRS_PER_ENTRY)
+    return int(np.clip(bits, MIN_TABLE_PLAYERS, MAX_TABLE_PLAYERS))
 
 
 def _find_parts(ensemble: TreeEnsemble, player_of: Int32[ndarray, " features"]) -> Iterator[Part]:
