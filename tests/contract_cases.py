@@ -1702,12 +1702,28 @@ for kind, make in MAKERS.items():
         words="background|data|inputs|model|x",
     )
     named(kind, lambda _, make=make, **bad: make(**bad), {"players": NOT_ITS_PLAYERS})
-    each(kind.explain, "x", NO_TABLES, lambda _, bad, make=make: make().explain(bad))
-    each(kind.explain, "weights", WEIGHTS, lambda _, bad, make=make: make().explain(POINTS_OF_THREE, weights=bad))
-    each(kind.explain, "outputs", SOME_OF_ONE, lambda _, bad, make=make: make().explain(POINTS_OF_THREE, outputs=bad))
-    each(kind.explain, "total", CHOICE, lambda _, bad, make=make: make().explain(POINTS_OF_THREE, total=bad))
+    asked: dict[str, tuple[Mapping[str, object], str]] = {
+        "weights": (WEIGHTS, WORDS["weights"]),
+        "outputs": (SOME_OF_ONE, "outputs"),
+        "total": (CHOICE, "total"),
+    }
+    each(kind.explain, f"x of {kind.__name__}", NO_TABLES, lambda _, bad, make=make: make().explain(bad), words=IN_X)
+    for name, (bad_values, told) in asked.items():
+        each(
+            kind.explain,
+            f"{name} of {kind.__name__}",
+            bad_values,
+            lambda _, bad, make=make, name=name: make().explain(POINTS_OF_THREE, **{name: bad}),
+            words=told,
+        )
 for kind in (fw.LinearExplainer, fw.InterventionalExplainer):
-    each(kind.predict, "x", NO_TABLES, lambda _, bad, kind=kind: MAKERS[kind]().predict(bad))
+    each(
+        kind.predict,
+        f"x of {kind.__name__}",
+        NO_TABLES,
+        lambda _, bad, kind=kind: MAKERS[kind]().predict(bad),
+        words=IN_X,
+    )
 each(tree_type.predict, "x", TREE_ROWS, lambda _, bad: trees().predict(bad))
 named(
     fw.InterventionalExplainer,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from fwshapley._internal.checks import Array, check_choice, check_flag, check_kind, check_seed
+from fwshapley._internal.checks import Array, check_choice, check_flag, check_kind, check_seed, shorten
 from fwshapley._internal.progress import announce
 from fwshapley._internal.wording import counted, duration
 from fwshapley.explanation.attribution import Attribution
@@ -226,7 +226,8 @@ def _explain_by_enumeration(
     output: Output | Literal["auto"],
     **options: Any,  # noqa: ANN401 - device, seed and progress
 ) -> tuple[ExactExplainer, str]:
-    shape = _shape_of(_require(data))
+    data = _require(data)
+    shape = _shape_of(data)
     if len(shape) != 2 or (players is not None and players.is_image):  # noqa: PLR2004 - rows and columns
         raise NotApplicableError("enumeration needs a table")
     n_players = shape[1] if players is None else players.n_players
@@ -253,9 +254,11 @@ def _averaged(n_background: int) -> str:
 
 
 def _require(data: Array | None) -> Array:
-    """Return the data, or raise a ValueError if there is none."""
+    """Return the data, or raise a ValueError if there is none, or no batch of inputs."""
     if data is None:
         raise ValueError("data must be given for this model: rows that stand in for hidden features")
+    if len(_shape_of(data)) < 2:  # noqa: PLR2004 - rows and columns
+        raise ValueError(f"data must be a batch of inputs, (rows, columns) or images; got {shorten(data)}")
     return data
 
 

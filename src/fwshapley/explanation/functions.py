@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +18,8 @@ Function = Callable[[Any], Any]
 """From inputs in the user's form, an array or a DataFrame, to outputs (rows,) or (rows, outputs)."""
 
 TOLERANCE_OF_SUM = 1e-3
+MAX_MESSAGE = 200
+"""Longest part of a model's own message in ours."""
 
 
 def call_function(function: Function, inputs: Any, rows: int) -> Float64[ndarray, "{rows} outputs"]:  # noqa: ANN401 - a user's table
@@ -25,7 +28,8 @@ def call_function(function: Function, inputs: Any, rows: int) -> Float64[ndarray
         returned = function(inputs)
     except Exception as error:  # whatever a user's code may raise
         kind, shape = type(inputs).__name__, tuple(np.shape(inputs))
-        raise ValueError(f"the model failed on a {kind} of shape {shape}: {type(error).__name__}: {error}") from error
+        reason = textwrap.shorten(str(error), MAX_MESSAGE, placeholder=" ...")
+        raise ValueError(f"the model failed on a {kind} of shape {shape}: {type(error).__name__}: {reason}") from error
     if isinstance(returned, list) and returned and all(np.ndim(part) == 2 for part in returned):  # noqa: PLR2004 - rows and classes
         returned = _probabilities_of_labels(returned)
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from fwshapley._internal.checks import Array, check_names, check_seed, check_whole
+from fwshapley._internal.checks import Array, check_choice, check_names, check_seed, check_whole
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley.estimators import exact_values
@@ -81,6 +81,7 @@ class InterventionalExplainer(ExactExplainer):
         seed: int = 0,
         progress: bool = True,
     ) -> None:
+        check_choice("output", output, ("auto", *get_args(Output)))
         self.schema, rows = read_background(background, any_model=not isinstance(model, nn.Module))
         self.progress = progress
         self.players = _choose_few_players(players, self.schema)

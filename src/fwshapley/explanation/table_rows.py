@@ -35,7 +35,11 @@ def encode_rows(name: str, x: Array, schema: TableSchema) -> Rows:
         x: rows, in the form of the background.
         schema: of the background.
     """
-    rows = schema.to_numbers(_check_table(name, x))
+    table = _check_table(name, x)
+    try:
+        rows = schema.to_numbers(table)
+    except TypeError as error:
+        raise TypeError(f"{name} cannot be used: {error}") from error
     if rows.shape[1] != len(schema.columns):
         raise ValueError(f"{name} must have {len(schema.columns)} columns as the background, got {rows.shape[1]}")
     largest = np.finfo(np.float64 if schema.double else np.float32).max
