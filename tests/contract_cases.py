@@ -1728,8 +1728,13 @@ each(tree_type.predict, "x", TREE_ROWS, lambda _, bad: trees().predict(bad))
 named(
     fw.InterventionalExplainer,
     lambda _, **bad: MAKERS[fw.InterventionalExplainer](**bad),
-    {"n_background": ABOVE_ZERO, "seed": SEEDS, "output": CHOICE, "output_names": {"too many": ["a", "b"], "text": "a"}}
-    | {"device": only(DEVICES, "unknown", "not there")},
+    {
+        "n_background": ABOVE_ZERO,
+        "seed": SEEDS,
+        "output": CHOICE,
+        "output_names": {"too many": ["a", "b"], "text": "a"},
+        "device": only(DEVICES, "unknown", "not there"),
+    },
 )
 each(
     fw.InterventionalExplainer,

@@ -71,7 +71,8 @@ CHOSEN: dict[str, tuple[Any, Any, str, str]] = {
 
 
 def explain(model: Any, data: Any, **options: Any) -> fw.Explainer:  # noqa: ANN401 - any model
-    return fw.Explainer(model, data, **{"progress": False, "device": "cpu", "budget": BUDGET} | options)
+    chosen: dict[str, Any] = {"progress": False, "device": "cpu", "budget": BUDGET} | options
+    return fw.Explainer(model, data, **chosen)
 
 
 @pytest.mark.parametrize(("model", "data", "method", "reason"), CHOSEN.values(), ids=list(CHOSEN))
@@ -79,11 +80,12 @@ def test_the_method_is_chosen_by_the_model(model: Any, data: Any, method: str, r
     chosen = explain(model, data)
     assert chosen.method == method
     found = chosen.explain(X if data is None else data[:5], weights=[fw.Shapley(), fw.Beta(0.7, 2.3)])
-    direct: Any = {
+    makers: dict[str, Any] = {
         "trees": lambda: fw.TreeExplainer(model, data),
         "linear": lambda: fw.LinearExplainer(model, data),
         "enumeration": lambda: fw.InterventionalExplainer(model, data, device="cpu", progress=False),
-    }[method]()
+    }
+    direct = makers[method]()
     expected = direct.explain(X if data is None else data[:5], weights=[fw.Shapley(), fw.Beta(0.7, 2.3)])
     np.testing.assert_array_equal(found.values, expected.values)
     np.testing.assert_array_equal(found.base_values, expected.base_values)

@@ -192,7 +192,7 @@ def test_axioms_of_semivalues(seed: int, weights: fw.Semivalue) -> None:
 
     def values(model: Callable[[ndarray], ndarray]) -> ndarray:
         explainer = fw.InterventionalExplainer(model, x[:5], progress=False)
-        return explainer.explain(x[5:], weights=weights).values
+        return np.asarray(explainer.explain(x[5:], weights=weights).values)
 
     found = values(one)
     np.testing.assert_allclose(found[:, 3], 0, atol=1e-12)  # a column that the model ignores

@@ -204,5 +204,5 @@ def test_all_kinds_of_splits_are_among_the_models() -> None:
         "LightGBM",
         "CatBoost",
     }
-    assert any(np.isnan(GAPPY[EXPLAINED]).any(0)), "explained rows have missing entries"
-    assert any(np.isnan(GAPPY[BACKGROUND]).any(0)), "background rows have missing entries"
+    assert np.isnan(GAPPY[EXPLAINED]).any(), "explained rows have missing entries"
+    assert np.isnan(GAPPY[BACKGROUND]).any(), "background rows have missing entries"
