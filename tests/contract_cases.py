@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 from torch import Tensor
 
@@ -1623,3 +1625,148 @@ named(
 each(tree_type.save, "path", PATHS, lambda _, bad: trees().save(bad))
 row(tree_type.save, "path is a folder", "folder", lambda w: trees().save(w.folder))
 files(tree_type.load, lambda _, bad: tree_type.load(bad), *READ, "attribution")
+table_x = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=list("abc"))
+row(
+    tree_type.explain,
+    "x has renamed columns",
+    "columns",
+    lambda _: tree_type(DecisionTreeRegressor().fit(table_x, [0, 1, 2, 3])).explain(table_x.rename(columns={"a": "z"})),
+)
+row(
+    tree_type.explain,
+    "x has NaN for which the model has no rule",
+    "missing",
+    lambda _: tree_type(GradientBoostingRegressor(n_estimators=2).fit(table_x, [0, 1, 2, 3])).explain(
+        np.full((1, 3), np.nan)
+    ),
+)
+
+
+def written(w: World, text: str) -> Path:
+    path = w.folder / "model.txt"
+    path.write_text(text)
+    return path
+
+
+row(tree_type, "the file is of an unknown version", "v9", lambda w: tree_type(written(w, "tree\nversion=v9\n")))
+row(tree_type, "the file has no trees", "JSON", lambda w: tree_type(written(w, '{"nodeid": 0, "leaf": 1.0}')))
+row(tree_type, "the file is missing", "missing", lambda w: tree_type(w.folder / "missing.json"))
+
+# Linear models, enumeration, and the front door ----------------------------------------------------------------------
+
+POINTS_OF_THREE: Any = rows(20, 3).numpy().astype(np.float64)
+
+
+@cache
+def linear() -> Any:  # noqa: ANN401 - untyped, as all that is called
+    """A fitted linear model of three columns."""
+    return LinearRegression().fit(POINTS_OF_THREE, POINTS_OF_THREE[:, 0])
+
+
+def product(some: Any) -> Any:  # noqa: ANN401 - rows
+    """A function of three columns."""
+    return some[:, 0] * some[:, 1] + some[:, 2]
+
+
+NO_TABLES: dict[str, object] = ARRAYS | {
+    "of too few columns": np.zeros((4, 2)),
+    "complex": np.zeros((4, 3)) + 1j,
+    "with NaN": np.full((2, 3), math.nan),
+    "one row": np.zeros(3),
+    "without rows": np.zeros((0, 3)),
+    "dates": np.full((2, 3), "2020-01-01", dtype="datetime64[D]"),
+}
+NOT_ITS_PLAYERS: dict[str, object] = {
+    "a number": 3,
+    "of other columns": fw.columns(2),
+    "of an image": fw.grid(4, 4, patch=2),
+}
+SOME_OF_ONE: dict[str, object] = {"unknown": "odd", "too large": [9], "a number": 9, "None": None, "empty": []}
+MAKERS: dict[Any, Callable[..., Any]] = {
+    fw.LinearExplainer: lambda background=POINTS_OF_THREE, **options: fw.LinearExplainer(
+        linear(), background, **options
+    ),
+    fw.InterventionalExplainer: lambda background=POINTS_OF_THREE, **options: fw.InterventionalExplainer(
+        product, background, **{"progress": False, "device": "cpu"} | options
+    ),
+    fw.Explainer: lambda background=POINTS_OF_THREE, model=product, **options: fw.Explainer(
+        model, background, **{"progress": False, "device": "cpu"} | options
+    ),
+}
+for kind, make in MAKERS.items():
+    each(
+        kind,
+        "data" if kind is fw.Explainer else "background",
+        NO_TABLES,
+        lambda _, bad, make=make: make(bad),
+        words="background|data|inputs|model|x",
+    )
+    named(kind, lambda _, make=make, **bad: make(**bad), {"players": NOT_ITS_PLAYERS})
+    asked: dict[str, tuple[Mapping[str, object], str]] = {
+        "weights": (WEIGHTS, WORDS["weights"]),
+        "outputs": (SOME_OF_ONE, "outputs"),
+        "total": (CHOICE, "total"),
+    }
+    each(kind.explain, f"x of {kind.__name__}", NO_TABLES, lambda _, bad, make=make: make().explain(bad), words=IN_X)
+    for name, (bad_values, told) in asked.items():
+        each(
+            kind.explain,
+            f"{name} of {kind.__name__}",
+            bad_values,
+            lambda _, bad, make=make, name=name: make().explain(POINTS_OF_THREE, **{name: bad}),
+            words=told,
+        )
+for kind in (fw.LinearExplainer, fw.InterventionalExplainer):
+    each(
+        kind.predict,
+        f"x of {kind.__name__}",
+        NO_TABLES,
+        lambda _, bad, kind=kind: MAKERS[kind]().predict(bad),
+        words=IN_X,
+    )
+each(tree_type.predict, "x", TREE_ROWS, lambda _, bad: trees().predict(bad))
+named(
+    fw.InterventionalExplainer,
+    lambda _, **bad: MAKERS[fw.InterventionalExplainer](**bad),
+    {
+        "n_background": ABOVE_ZERO,
+        "seed": SEEDS,
+        "output": CHOICE,
+        "output_names": {"too many": ["a", "b"], "text": "a"},
+        "device": only(DEVICES, "unknown", "not there"),
+    },
+)
+each(
+    fw.InterventionalExplainer,
+    "model",
+    {"None": None, "a number": 3, "a class": dict, "a function that fails": math.sqrt, "of text": lambda _: ["a"]},
+    lambda _, bad: fw.InterventionalExplainer(bad, POINTS_OF_THREE, progress=False),
+)
+each(
+    fw.LinearExplainer,
+    "model",
+    {"None": None, "a number": 3, "not fitted": LinearRegression(), "a tree": DecisionTreeRegressor(), "a class": dict},
+    lambda _, bad: fw.LinearExplainer(bad, POINTS_OF_THREE),
+    words="coef_|model",
+)
+each(fw.LinearExplainer.save, "path", PATHS, lambda _, bad: fw.LinearExplainer(linear(), POINTS_OF_THREE).save(bad))
+files(fw.LinearExplainer.load, lambda _, bad: fw.LinearExplainer.load(bad), *READ, "attribution")
+named(
+    fw.Explainer,
+    lambda _, **bad: MAKERS[fw.Explainer](**bad),
+    {
+        "method": CHOICE,
+        "output": CHOICE,
+        "budget": BUDGETS | NONE,
+        "seed": SEEDS,
+        "progress": {"a number": 3, "None": None},
+        "model": {"None": None, "a number": 3, "a class": dict},
+    },
+)
+row(fw.Explainer, "the method cannot be used", "linear", lambda _: MAKERS[fw.Explainer](method="linear"))
+each(
+    fw.Explainer.save,
+    "path",
+    PATHS,
+    lambda _, bad: fw.Explainer(linear(), POINTS_OF_THREE, progress=False).save(bad),
+)

@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,24 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 )
 def test_what_serves_does_not_import_torch(code: str) -> None:
     assert "torch" not in modules_after(code)
+
+
+ROWS = "import fwshapley as fw, numpy as np; x = np.random.default_rng(0).normal(size=(30, 3)); y = x @ [1, 2, 0]"
+FRAME = f"{ROWS}; import pandas as pd; x = pd.DataFrame(x, columns=list('abc'))"
+FITTED = {
+    "trees": "from sklearn.tree import DecisionTreeRegressor as M; e = fw.TreeExplainer(M().fit(x, y), x)",
+    "linear": "from sklearn.linear_model import Ridge as M; e = fw.LinearExplainer(M().fit(x, y), x)",
+    "front door, trees": "from sklearn.tree import DecisionTreeRegressor as M; e = fw.Explainer(M().fit(x, y), x)",
+    "front door, linear": "from sklearn.linear_model import Ridge as M; e = fw.Explainer(M().fit(x, y), x)",
+}
+
+
+@pytest.mark.parametrize("rows", [ROWS, FRAME], ids=["array", "DataFrame"])
+@pytest.mark.parametrize("fitted", FITTED.values(), ids=list(FITTED))
+def test_exact_values_of_trees_and_linear_models_do_not_import_torch(rows: str, fitted: str, tmp_path: Path) -> None:
+    used = f"e.explain(x[:2], weights=[fw.Shapley(), fw.Beta(4, 1)]); e.save({str(tmp_path / 'e')!r})"
+    loaded = f"fw.load({str(tmp_path / 'e')!r}).explain(x[:2])"
+    assert "torch" not in modules_after(f"{rows}\n{fitted}\n{used}\n{loaded}")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.explanation.black_box import BlackBox, call_function, find_function, find_output, sum_to_one
+from fwshapley.explanation.black_box import BlackBox
+from fwshapley.explanation.functions import call_function, find_function, find_output, sum_to_one
 from fwshapley.explanation.inputs import check_model
 from fwshapley.explanation.predictions import predict
 from fwshapley.games.scales import KINDS, Output
@@ -132,7 +133,7 @@ def test_what_a_model_returns_is_detected_and_comes_out_again(
     asked, form = find_function(model), describe_table(X, any_model=True)
     found = call_function(asked.call, X, len(X))
     expected = own_words(model)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert find_output(found, "auto", probabilities=asked.probabilities) == output
     box = BlackBox(asked.call, KINDS[output], form)
     said = predict(box, form.encode(X), output)

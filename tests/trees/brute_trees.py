@@ -103,7 +103,8 @@ def path_game(ensemble: TreeEnsemble, x: Float64[ndarray, " columns"], player_of
         if player_of[feature] in s:
             return value(left if goes_left(ensemble.splits, node, x[feature]) else right, s)
         cover = ensemble.cover
-        share = cover[left] / cover[node] if cover[node] > 0 else 0.5
+        below = cover[left] + cover[right]
+        share = cover[left] / below if below > 0 else 0.5
         return share * value(left, s) + (1 - share) * value(right, s)
 
     return lambda s: ensemble.base + sum(value(int(root), s) for root in ensemble.roots)

@@ -151,7 +151,7 @@ def test_bad_arguments_are_named() -> None:
         TreeExplainer(ensemble, x, background_weights=WEIGHT)
     with pytest.raises(ValueError, match="not all zero"):
         TreeExplainer(ensemble, x, background_weights=np.zeros(4))
-    with pytest.raises(ValueError, match="6 features"):
+    with pytest.raises(ValueError, match="6 columns"):
         TreeExplainer(ensemble, players=fw.columns(4))
     with pytest.raises(TypeError, match="players"):
         TreeExplainer(ensemble, players=3)  # type: ignore[arg-type]

@@ -56,3 +56,18 @@ def test_explanation_has_the_form_of_shap(model: Model, table: Table) -> None:
     assert np.shape(ours.base_values) == np.shape(theirs.base_values)
     total = ours.values.sum(1) + ours.base_values
     np.testing.assert_allclose(total, theirs.values.sum(1) + theirs.base_values, atol=1e-5)
+
+
+def test_plots_of_shap_take_explanations(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    x, y = table
+    explanation = TreeExplainer(RandomForestRegressor(5, max_depth=4, random_state=0).fit(x, y), x[:20])(x[:30])
+    figures = set(pyplot.get_fignums())
+    shap.plots.waterfall(explanation[0], show=False)
+    pyplot.figure()
+    shap.plots.beeswarm(explanation, show=False)
+    names = [label.get_text() for axes in pyplot.gcf().axes for label in axes.get_yticklabels()]
+    assert {"column 0", "column 1"} <= set(names)
+    for number in set(pyplot.get_fignums()) - figures:
+        pyplot.close(number)

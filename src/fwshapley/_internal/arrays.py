@@ -26,5 +26,6 @@ def is_tensor(value: object) -> bool:
 def to_numpy(values: Any) -> NDArray[Any]:  # noqa: ANN401 - a tensor, an array, a list or a DataFrame
     """Return values as a numpy array; a tensor is detached and copied to the CPU if it is elsewhere."""
     if is_tensor(values):
-        return np.asarray(values.detach().cpu().numpy())
+        tensor = values.detach().cpu()
+        return np.asarray((tensor.float() if tensor.dtype == sys.modules["torch"].bfloat16 else tensor).numpy())
     return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)

@@ -20,7 +20,7 @@ from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import listed
 from fwshapley.cli.pictures.files import Layout, from_channels_first
 from fwshapley.cli.user_errors import describe, remember_folder, remember_model, remember_module
-from fwshapley.explanation.black_box import Function, find_function, sum_to_one
+from fwshapley.explanation.functions import Function, find_function, sum_to_one
 from fwshapley.explanation.predictions import PREDICTIONS, as_columns
 from fwshapley.games.scales import KINDS, Kind, Output
 

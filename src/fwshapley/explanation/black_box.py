@@ -1,26 +1,20 @@
-"""Models that are not torch modules: functions and scikit-learn estimators, called with the user's own tables."""
+"""A function or an estimator as a torch module, which training and games call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Self
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fwshapley._internal.checks import shorten
-from fwshapley._internal.tensor_checks import as_tensor, to_precision
-from fwshapley.games.scales import KINDS, Kind, Output
+from fwshapley._internal.tensor_checks import to_precision
+from fwshapley.explanation.functions import Function, call_function
+from fwshapley.games.scales import Kind
 from fwshapley.tables.network_encoding import TableSchema
 
-Function = Callable[[Any], Any]
-"""From inputs in the user's form, an array or a DataFrame, to outputs (rows,) or (rows, outputs)."""
-
-TOLERANCE_OF_SUM = 1e-3
 MIN_PROBABILITY = 1e-7
 
 
@@ -42,7 +36,7 @@ class BlackBox(nn.Module):
 
     def forward(self, x: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows outputs"]:
         """Logits of probabilities, or values."""
-        outputs = call_function(self.function, decode_inputs(x, self.schema), len(x))
+        outputs = torch.from_numpy(call_function(self.function, decode_inputs(x, self.schema), len(x)))
         if self.kind == "values":
             return to_precision(outputs, torch.float32, "the model's output for input").to(x.device)
         outputs = outputs.to(x.device)
@@ -54,123 +48,3 @@ class BlackBox(nn.Module):
 def decode_inputs(x: Float[Tensor, "rows ..."], schema: TableSchema | None) -> pd.DataFrame | NDArray[Any]:
     """Return a copy of inputs in the user's form, which a function may write to."""
     return x.detach().cpu().numpy().copy() if schema is None else schema.decode(x)
-
-
-def call_function(function: Function, inputs: Any, rows: int) -> Float[Tensor, "{rows} outputs"]:  # noqa: ANN401 - a user's table
-    """Return a function's outputs as (rows, outputs), or raise an error that says what is wrong with them."""
-    try:
-        returned = function(inputs)
-    except Exception as error:  # whatever a user's code may raise
-        kind, shape = type(inputs).__name__, tuple(np.shape(inputs))
-        raise ValueError(f"the model failed on a {kind} of shape {shape}: {type(error).__name__}: {error}") from error
-    if isinstance(returned, list) and returned and all(np.ndim(part) == 2 for part in returned):  # noqa: PLR2004 - rows and classes
-        returned = _probabilities_of_labels(returned)
-    try:
-        outputs = _to_numbers(returned)
-    except (TypeError, ValueError) as error:
-        kind = type(returned).__name__
-        raise ValueError(f"the model must return numbers, (rows,) or (rows, outputs), got {kind} ({error})") from error
-    outputs = outputs[:, None] if outputs.ndim == 1 else outputs
-    if outputs.ndim != 2 or len(outputs) != rows or not outputs.shape[1]:  # noqa: PLR2004 - rows and outputs
-        shape = tuple(outputs.shape)
-        raise ValueError(f"the model must return (rows, outputs), it returned {shape} for {rows} inputs")
-    if not bool(outputs.isfinite().all()):
-        raise ValueError("the model's outputs are not finite")
-    return outputs
-
-
-def _to_numbers(returned: Any) -> Tensor:  # noqa: ANN401 - whatever a function returned
-    if isinstance(returned, Tensor):
-        return as_tensor(returned).detach().cpu().double()
-    array = np.asarray(returned)
-    if array.dtype.kind == "c":
-        raise TypeError("complex numbers, whose imaginary part would be lost")
-    if array.dtype.kind in "US":
-        raise TypeError("text, which numpy would read numbers from")
-    return torch.as_tensor(array.astype(np.float64))
-
-
-def _probabilities_of_labels(parts: Iterable[Any]) -> NDArray[Any]:
-    """Return the probability of "yes" of each label, from the list of (no, yes) that scikit-learn's forests return."""
-    tables = [np.asarray(part) for part in parts]
-    if any(table.shape[1] != 2 for table in tables):  # noqa: PLR2004 - no and yes
-        counts = ", ".join(str(table.shape[1]) for table in tables)
-        raise ValueError(
-            f"the model returns a list of {counts} class probabilities for {len(tables)} targets, and only targets of "
-            "two classes can be explained as labels; pass a function that returns (rows, outputs)"
-        )
-    return np.stack([table[:, 1] for table in tables], 1)
-
-
-class ModelFunction(NamedTuple):
-    """How to call a model that is not a torch module.
-
-    Attributes:
-        call: the function.
-        probabilities: whether it is known to return probabilities.
-        names: of its classes, if it has any.
-    """
-
-    call: Function
-    probabilities: bool
-    names: tuple[str, ...] | None
-
-
-def find_function(model: Any) -> ModelFunction:  # noqa: ANN401 - anything
-    """Return how to call an estimator or a function, or raise a TypeError that says what a model is."""
-    expected = "model must be a torch module, a function, or a fitted estimator with predict_proba or predict"
-    if isinstance(model, type):
-        raise TypeError(f"{expected}, got the class {model.__name__}; pass an instance")
-    classes = getattr(model, "classes_", None)
-    if hasattr(model, "predict_proba"):
-        return ModelFunction(model.predict_proba, probabilities=True, names=_class_names(classes))
-    if hasattr(model, "predict"):
-        if classes is not None:
-            raise TypeError(
-                f"{type(model).__name__} has no predict_proba; wrap it, e.g. in scikit-learn's CalibratedClassifierCV, "
-                "or pass a function of its scores with output='raw'"
-            )
-        return ModelFunction(model.predict, probabilities=False, names=None)
-    if callable(model):
-        return ModelFunction(model, probabilities=False, names=None)
-    raise TypeError(f"{expected}, got {shorten(model)}")
-
-
-def find_output(
-    outputs: Float[Tensor, "rows outputs"], output: Output | Literal["auto"], *, probabilities: bool
-) -> Output:
-    """Return the scale of the values, or raise a ValueError if a function's outputs do not allow the requested one.
-
-    Args:
-        outputs: of the function.
-        output: requested; "auto" recognizes probabilities of classes or labels; anything else counts as values.
-        probabilities: whether the function is known to return probabilities.
-    """
-    is_distribution = sum_to_one(outputs)
-    in_range = is_distribution or bool(((outputs >= 0) & (outputs <= 1)).all())
-    if output == "auto":
-        return "probability" if is_distribution else "label_probability" if probabilities else "raw"
-    if KINDS[output] == "classes" and not is_distribution:
-        raise ValueError(
-            f"output={output!r} needs class probabilities that sum to 1, and the model's outputs do not; pass "
-            "output='raw', or 'label_probability' if each output is the probability of an independent label"
-        )
-    if KINDS[output] == "labels" and not in_range:
-        raise ValueError(
-            f"output={output!r} needs probabilities, and some outputs of the model are not between 0 and 1; pass "
-            "output='raw'"
-        )
-    return output
-
-
-def sum_to_one(outputs: Float[Tensor, "rows outputs"]) -> bool:
-    """Return whether outputs are probabilities of several classes: not negative, with a sum of 1 up to rounding."""
-    near = bool(((outputs.sum(1) - 1).abs() < TOLERANCE_OF_SUM).all())
-    return near and outputs.shape[1] > 1 and bool((outputs >= 0).all())
-
-
-def _class_names(classes: Any) -> tuple[str, ...] | None:  # noqa: ANN401 - as scikit-learn has it
-    """Return names of classes; None for several targets, whose classes scikit-learn lists one by one."""
-    if classes is None or (len(classes) and np.ndim(classes[0]) > 0):
-        return None
-    return tuple(map(str, classes))

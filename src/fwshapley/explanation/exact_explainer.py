@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from fwshapley._internal.checks import Array, check_choice, check_numbers, check_whole, shorten
-from fwshapley._internal.wording import listed
+from fwshapley._internal.checks import Array, check_choice, check_kind, check_numbers, check_whole, shorten
+from fwshapley._internal.wording import counted, listed
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.shap_explanation import to_shap
-from fwshapley.players import Players
-from fwshapley.semivalues import Semivalue, Total, check_weights
+from fwshapley.players import Players, columns
+from fwshapley.semivalues import Semivalue, Total, check_weights, join_laws
 
 if TYPE_CHECKING:
     from shap import Explanation
@@ -59,6 +59,7 @@ class ExactExplainer(ABC):
         """
         check_choice("total", total, get_args(Total))
         weightings = check_weights(weights)
+        join_laws(weightings, self.players.n_players)  # refuses weights for another number of players
         rows = self._encode(x)
         chosen: Any = self._choose_outputs(outputs, rows)  # numpy arrays, which an Attribution may hold
         values: Any = self._values(rows, weightings)
@@ -95,6 +96,14 @@ class ExactExplainer(ABC):
             outputs: as in `explain`.
         """
         return to_shap(self.explain(x, weights=weights, outputs=outputs, total="efficient"))
+
+    def predict(self, x: Array) -> Float64[ndarray, "rows outputs"]:
+        """Return what the model predicts, on the scale that is explained: the value of all players together.
+
+        Args:
+            x: (rows, features), an array or a DataFrame.
+        """
+        return self._predict(self._encode(x))
 
     @property
     @abstractmethod
@@ -133,6 +142,32 @@ class ExactExplainer(ABC):
             )
         numbers = [_output_number(output, names) for output in chosen]
         return np.broadcast_to(np.array(numbers), (len(rows), len(numbers)))
+
+
+def choose_players(players: Players | None, names: Sequence[str], *, named: bool) -> Players:
+    """Return the players of a table, by default one per column, or raise an error if they are those of another.
+
+    Args:
+        players: as an explainer got them.
+        names: of the table's columns.
+        named: whether they are known from a DataFrame, rather than numbers.
+    """
+    if players is None:
+        return columns(len(names), names)
+    check_kind("players", players, Players)
+    if players.is_image or players.assignment.shape != (len(names),):
+        raise ValueError(
+            f"players must be made of the table's {counted(len(names), 'column')}, got an assignment of shape "
+            f"{players.assignment.shape}"
+        )
+    return players.for_table(names) if named else players
+
+
+def name_outputs(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    """Return the names of a model's outputs, by default numbers."""
+    if names is not None and len(names) != count:
+        raise ValueError(f"output_names has {len(names)} names for a model of {counted(count, 'output')}")
+    return tuple(f"output {number}" for number in range(count)) if names is None else tuple(names)
 
 
 def _output_number(output: object, names: Sequence[str]) -> int:

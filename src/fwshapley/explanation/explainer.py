@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from fwshapley._internal.checks import Array, check_choice
+from fwshapley._internal.checks import Array, check_choice, check_flag, check_kind, check_seed, shorten
 from fwshapley._internal.progress import announce
-from fwshapley._internal.wording import counted
+from fwshapley._internal.wording import counted, duration
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
-from fwshapley.training.budget import Budget
+from fwshapley.training.budget import Budget, check_budget
 
 if TYPE_CHECKING:
     from shap import Explanation
@@ -35,16 +35,18 @@ class Explainer:
     """Explains a model by the exact method that it allows; if there is none, trains a network to explain it.
 
     In this order: closed forms of tree ensembles, closed forms of linear models, enumeration of the coalitions of at
-    most 12 players, and a `FeatureExplainer`, which is trained. `method` and `reason` say which was chosen and why.
+    most 12 players, and a `FeatureExplainer`, which is trained here. One line on standard error says which was chosen
+    and why, as do `method` and `reason`. Exact methods average predictions over rows of `data` in place of hidden
+    features (interventional game); a learned one explains a surrogate that predicts from the visible features.
 
     Args:
         model: what `TreeExplainer`, `LinearExplainer` or `FeatureExplainer` accept: an estimator, a function of arrays
             or DataFrames, a torch module that returns logits.
-        data: rows that stand in for hidden features, or that a network is trained on. None is possible for trees alone,
-            whose training weights then stand in for hidden features (path-dependent game).
+        data: rows that stand in for hidden features, or that a network is trained on; enumeration chooses 100 of them.
+            None is possible for trees alone, whose training weights then stand in (path-dependent game).
         players: what gets credit; by default each column of a table.
         output: scale of the values. "auto" is what the method explains: margins of boosted trees, probabilities of
-            forests, log odds of linear classifiers, probabilities of other classifiers.
+            forests, scores of linear classifiers (`decision_function`), probabilities of other classifiers.
         method: "auto", or one that must be used.
         budget: of training, if there is any.
         device: of torch modules and of training.
@@ -61,8 +63,8 @@ class Explainer:
         >>> from sklearn.linear_model import LinearRegression
         >>> x = np.random.default_rng(0).normal(size=(50, 3))
         >>> explainer = fw.Explainer(LinearRegression().fit(x, x[:, 0] - x[:, 1]), x, progress=False)
-        >>> explainer
-        Explainer(linear: LinearRegression is a sum of effects of its columns)
+        >>> explainer.method, explainer.reason.split(";")[0]
+        ('linear', 'LinearRegression is a sum of effects of its columns')
         >>> explainer.explain(x[:5], weights=fw.Beta(16, 1)).values.shape
         (5, 3, 1)
     """
@@ -86,6 +88,11 @@ class Explainer:
     ) -> None:
         check_choice("method", method, get_args(Method))
         check_choice("output", output, ("auto", *get_args(Output)))
+        if players is not None:
+            check_kind("players", players, Players)
+        check_budget(budget)
+        check_seed(seed)
+        check_flag("progress", progress)
         refusals = []
         for name, make in EXACT.items():
             if method not in ("auto", name):
@@ -102,10 +109,11 @@ class Explainer:
             self.method = name
             break
         else:
-            self.method, self.reason = "learned", "; ".join(refusals) or "it was asked for"
-            if data is None:
-                raise ValueError(f"data must be given, rows like those to explain, for this model: {self.reason}")
-        announce(f"explaining {_name_of(model)}", f"method {self.method}", self.reason, enabled=progress)
+            self.method = "learned"
+            self.reason = "; ".join(refusals) or "it was requested"
+            _require(data)
+        work = f"training a network for up to {_spelled(budget)}" if self.method == "learned" else "exact values"
+        announce("fw.Explainer", work, f"since {self.reason}", enabled=progress)
         if self.method == "learned":
             from fwshapley.explanation.feature_explainer import FeatureExplainer  # noqa: PLC0415 - it needs torch
 
@@ -143,7 +151,7 @@ class Explainer:
         return self.explainer(x, weights=weights)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the explainer that was chosen, which `fw.load` reads; enumeration and pipelines have nothing to save.
+        """Save the explainer that was chosen, which `fw.load` reads; those that call the model cannot be saved.
 
         Args:
             path: a file; for a learned explainer a folder.
@@ -152,6 +160,12 @@ class Explainer:
         if save is None:
             raise TypeError("enumeration calls the model itself, so there is nothing to save: make the explainer again")
         save(path)
+
+
+MOST_COMPARED = 100
+"""Rows on which scores are compared with probabilities."""
+
+TOLERANCE = 1e-5
 
 
 class NotApplicableError(Exception):
@@ -172,17 +186,18 @@ def _explain_trees(
     from fwshapley.trees.explainer import TreeExplainer  # noqa: PLC0415 - it needs numba
 
     try:
-        ensemble = read_model(model)
+        ensemble = read_model(model, categories=data)
     except (TypeError, ValueError) as error:
+        if isinstance(model, str | os.PathLike):  # nothing else can explain a file
+            raise
         raise NotApplicableError(str(error)) from error
-    is_log_odds = ensemble.output == "margin" and ensemble.n_outputs == 1
-    scale = "logit" if is_log_odds else ensemble.output
-    if output not in ("auto", "raw", scale):
-        raise NotApplicableError(f"the trees of {_name_of(model)} add up to a {ensemble.output}, not a {output}")
     explainer = TreeExplainer(ensemble, data, players=players)
-    background = explainer.background
-    game = "training weights" if background is None else counted(len(background.rows), "background row")
-    return explainer, f"{_name_of(model)} is a tree ensemble; {game} stand in for hidden features"
+    if output not in ("auto", "raw", ensemble.output) and not (
+        output == "logit" and _predicts_log_odds(explainer, model, data)
+    ):
+        raise NotApplicableError(f"the trees of {_name_of(model)} add up to a {ensemble.output}, not to a {output}")
+    game = "training weights stand in for hidden features" if data is None else _averaged(len(data))
+    return explainer, f"{_name_of(model)} is a tree ensemble; {game}"
 
 
 def _explain_linear(
@@ -192,17 +207,16 @@ def _explain_linear(
     output: Output | Literal["auto"],
     **_: Any,  # noqa: ANN401 - of other methods
 ) -> tuple[ExactExplainer, str]:
-    from fwshapley.explanation.linear_explainer import LinearExplainer, read_linear  # noqa: PLC0415 - it needs torch
+    from fwshapley.explanation.linear_explainer import LinearExplainer, read_linear  # noqa: PLC0415 - it needs pandas
 
     try:
         linear = read_linear(model)
-        if output not in ("auto", "raw") and (linear.output_names is None or output != "logit"):
-            raise NotApplicableError(f"the score of {linear.source} is linear, its {output} is not")
-        _require(data)
-        explainer = LinearExplainer(model, data, players=players)
+        explainer = LinearExplainer(model, _require(data), players=players)
     except TypeError as error:
         raise NotApplicableError(str(error)) from error
-    return explainer, f"{linear.source} is a sum of effects of its columns"
+    if output not in ("auto", "raw") and not (output == "logit" and _predicts_log_odds(explainer, model, data)):
+        raise NotApplicableError(f"the score of {linear.source} is linear, its {output} is not")
+    return explainer, f"{linear.source} is a sum of effects of its columns; {_averaged(explainer.n_background)}"
 
 
 def _explain_by_enumeration(
@@ -212,20 +226,18 @@ def _explain_by_enumeration(
     output: Output | Literal["auto"],
     **options: Any,  # noqa: ANN401 - device, seed and progress
 ) -> tuple[ExactExplainer, str]:
-    shape = () if data is None else tuple(np.shape(data))
-    if players is None and len(shape) == 2:  # noqa: PLR2004 - rows and columns
-        n_players = shape[1]
-    elif players is not None and not players.is_image:
-        n_players = players.n_players
-    else:
+    data = _require(data)
+    shape = _shape_of(data)
+    if len(shape) != 2 or (players is not None and players.is_image):  # noqa: PLR2004 - rows and columns
         raise NotApplicableError("enumeration needs a table")
+    n_players = shape[1] if players is None else players.n_players
     if n_players > MOST_ENUMERATED:
         raise NotApplicableError(f"{n_players} players are too many for enumeration (limit {MOST_ENUMERATED})")
     from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - as above
 
-    explainer = InterventionalExplainer(model, _require(data), players=players, output=output, **options)
-    rows = counted(len(explainer.background), "background row")
-    return explainer, f"{n_players} players have {2**n_players:,} coalitions; {rows} stand in for hidden features"
+    explainer = InterventionalExplainer(model, data, players=players, output=output, **options)
+    coalitions = f"{counted(n_players, 'player')} have {2**n_players:,} coalitions"
+    return explainer, f"{coalitions}; {_averaged(len(explainer.background))}"
 
 
 EXACT: Mapping[Method, Callable[..., tuple[ExactExplainer, str]]] = {
@@ -236,11 +248,47 @@ EXACT: Mapping[Method, Callable[..., tuple[ExactExplainer, str]]] = {
 """Exact methods, in the order in which they are tried."""
 
 
+def _averaged(n_background: int) -> str:
+    """Return what becomes of hidden features, for reasons."""
+    return f"hidden features take values from {counted(n_background, 'background row')}"
+
+
 def _require(data: Array | None) -> Array:
-    """Return the data, or raise a ValueError if there is none."""
+    """Return the data, or raise a ValueError if there is none, or no batch of inputs."""
     if data is None:
         raise ValueError("data must be given for this model: rows that stand in for hidden features")
+    if len(_shape_of(data)) < 2:  # noqa: PLR2004 - rows and columns
+        raise ValueError(f"data must be a batch of inputs, (rows, columns) or images; got {shorten(data)}")
     return data
+
+
+def _shape_of(data: Array) -> tuple[int, ...]:
+    """Return the shape of data, or raise a ValueError if its rows are not of equal length."""
+    try:
+        return tuple(np.shape(data))
+    except ValueError as error:
+        raise ValueError(f"data must have rows of equal length: {error}") from error
+
+
+def _predicts_log_odds(explainer: ExactExplainer, model: Any, data: Array | None) -> bool:  # noqa: ANN401 - any model
+    """Whether what an explainer predicts are log odds of the second of two classes, by the model's own probabilities.
+
+    Scores of support vector machines, hinge losses and several classes are not.
+    """
+    if data is None or not hasattr(model, "predict_proba") or len(explainer.output_names) != 1:
+        return False
+    some = data[:MOST_COMPARED]
+    scores = explainer.predict(some)[:, 0]
+    probabilities = np.asarray(model.predict_proba(some), np.float64)
+    return probabilities.shape == (len(scores), 2) and np.allclose(
+        probabilities[:, 1], np.exp(-np.logaddexp(0, -scores)), atol=TOLERANCE
+    )
+
+
+def _spelled(budget: Budget) -> str:
+    """Return a budget in words."""
+    parts = [] if budget.seconds is None else [duration(budget.seconds)]
+    return " or ".join([*parts, *([] if budget.steps is None else [counted(budget.steps, "step")])])
 
 
 def _name_of(model: object) -> str:

@@ -9,30 +9,28 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Float64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from fwshapley._internal.checks import Array, check_names, check_seed, check_whole
+from fwshapley._internal.checks import Array, check_choice, check_names, check_seed, check_whole
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley.estimators import exact_values
-from fwshapley.explanation.black_box import call_function, find_function, find_output
-from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.explanation.inputs import check_finite_inputs, check_model, is_table
+from fwshapley.explanation.exact_explainer import ExactExplainer, choose_players, name_outputs
+from fwshapley.explanation.functions import call_function, find_function, find_output
+from fwshapley.explanation.inputs import check_model
 from fwshapley.explanation.predictions import predict
+from fwshapley.explanation.table_rows import Rows, encode_rows, read_background
 from fwshapley.games.scales import KINDS, Output
-from fwshapley.players import Players, columns
+from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
-from fwshapley.tables.network_encoding import TableSchema, describe_table
+from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.version import __version__
-
-Rows = Float64[ndarray, "rows columns"]
 
 MAX_PLAYERS = 16
 BACKGROUND_ROWS = 100
@@ -83,14 +81,10 @@ class InterventionalExplainer(ExactExplainer):
         seed: int = 0,
         progress: bool = True,
     ) -> None:
-        if not is_table(background):
-            raise ValueError(f"background must be a table, (rows, columns); got shape {np.shape(background)}")
-        self.schema = describe_table(background, any_model=not isinstance(model, nn.Module))
-        rows = self._encode(background)
-        if not len(rows):
-            raise ValueError("background has no rows")
+        check_choice("output", output, ("auto", *get_args(Output)))
+        self.schema, rows = read_background(background, any_model=not isinstance(model, nn.Module))
         self.progress = progress
-        self.players = _check_players(players, self.schema)
+        self.players = _choose_few_players(players, self.schema)
         self.n_available = len(rows)
         most = min(check_whole("n_background", n_background), len(rows))
         generator = np.random.default_rng(check_seed(seed))
@@ -99,9 +93,7 @@ class InterventionalExplainer(ExactExplainer):
         count = self._ask(self.background[:1]).shape[1]
         if output_names is not None:
             names = check_names("output_names", output_names)
-        if names is not None and len(names) != count:
-            raise ValueError(f"output_names has {len(names)} names for a model of {count} outputs")
-        self.output_names = tuple(f"output {number}" for number in range(count)) if names is None else names
+        self.output_names = name_outputs(names, count)
         self.has_classes = KINDS[self.output] == "classes"
         self.base_values = self._link(self._ask(self.background).mean(0))
 
@@ -124,13 +116,7 @@ class InterventionalExplainer(ExactExplainer):
         }
 
     def _encode(self, x: Array) -> Rows:
-        if isinstance(x, pd.Series) or not is_table(x):
-            raise ValueError(f"x must be a table, (rows, columns); got shape {np.shape(x)}")
-        encoded = self.schema.encode(x)
-        if encoded.shape[1] != len(self.schema.columns):
-            raise ValueError(f"x must have {len(self.schema.columns)} columns as the background, got {len(encoded.T)}")
-        check_finite_inputs(encoded, self.schema)
-        return encoded.double().numpy()
+        return encode_rows("x", x, self.schema)
 
     def _predict(self, rows: Rows) -> Float64[ndarray, "rows outputs"]:
         return self._link(self._ask(rows))
@@ -174,22 +160,15 @@ class InterventionalExplainer(ExactExplainer):
         return self._link(np.concatenate(means)).reshape(len(mask), -1)
 
 
-def _check_players(players: Players | None, schema: TableSchema) -> Players:
+def _choose_few_players(players: Players | None, schema: TableSchema) -> Players:
     """Return the players, by default one per column; raise an error if they are too many to enumerate coalitions."""
-    count = len(schema.columns)
-    if players is None:
-        players = columns(count, schema.names)
-    if players.is_image or players.assignment.shape != (count,):
+    chosen = choose_players(players, schema.names, named=schema.is_frame)
+    if chosen.n_players > MAX_PLAYERS:
         raise ValueError(
-            f"players must be made of the table's {count} columns, got an assignment of shape "
-            f"{players.assignment.shape}"
-        )
-    if players.n_players > MAX_PLAYERS:
-        raise ValueError(
-            f"enumeration takes 2**{players.n_players} coalitions per row (limit {MAX_PLAYERS} players); use "
+            f"enumeration takes 2**{chosen.n_players} coalitions per row (limit {MAX_PLAYERS} players); use "
             "FeatureExplainer, or group columns with players=fw.groups(...)"
         )
-    return players.for_table(schema.names) if schema.is_frame else players
+    return chosen
 
 
 def _as_function(
@@ -206,13 +185,16 @@ def _as_function(
         check_model(frozen, torch.from_numpy(rows[:1]).float().to(device), meaning)
 
         def run(some: Rows) -> Float64[ndarray, "rows outputs"]:
-            return predict(frozen, torch.from_numpy(some).float(), meaning).double().cpu().numpy()
+            predictions = predict(frozen, torch.from_numpy(some).float(), meaning)
+            if not bool(predictions.isfinite().all()):
+                raise ValueError("the model's outputs are not finite for some rows with background values")
+            return predictions.double().cpu().numpy()
 
         return run, meaning, None
     function = find_function(model)
 
     def ask(some: Rows) -> Float64[ndarray, "rows outputs"]:
-        return call_function(function.call, schema.decode(torch.from_numpy(some)), len(some)).numpy()
+        return call_function(function.call, schema.from_numbers(some), len(some))
 
-    meaning = find_output(torch.from_numpy(ask(rows)), output, probabilities=function.probabilities)
+    meaning = find_output(ask(rows), output, probabilities=function.probabilities)
     return ask, meaning, function.names

@@ -1,7 +1,8 @@
 """Exact values of linear models, also behind preprocessing that treats each column by itself.
 
 Such a model is a sum of effects of its columns, f(x) = c + sum of g_i(x_i). In the interventional game, player i adds
-g_i(x_i) - E[g_i(z_i)] to every coalition, with z from the background: this is its value under every weighting.
+g_i(x_i) - E[g_i(z_i)] to every coalition, with z from the background: this is its value under every weighting;
+docs/math.md, eq. 17. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from numpy import ndarray
 
 from fwshapley._internal.checks import Array, check_path
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
-from fwshapley.explanation.black_box import call_function
-from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.explanation.inputs import is_table
-from fwshapley.players import Players, columns
+from fwshapley.explanation.exact_explainer import ExactExplainer, choose_players, name_outputs
+from fwshapley.explanation.functions import call_function
+from fwshapley.explanation.table_rows import Rows, encode_rows, read_background
+from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
-from fwshapley.tables.network_encoding import TableSchema, describe_table
+from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.version import __version__
 
-Rows = Float64[ndarray, "rows columns"]
+Score = Callable[[Rows], Float64[ndarray, "rows outputs"]]
 Effects = Callable[[Rows], Float64[ndarray, "rows columns outputs"]]
 
 TOLERANCE = 1e-6
-"""Largest difference between the model and the sum of effects, relative to the spread of its outputs."""
+"""Largest difference between the model and the sum of effects, relative to the spread of its scores."""
 
-MOST_CHECKED = 200
-"""Background rows on which a model is compared with the sum of its effects."""
+ROUNDING = {"float32": 1e-6, "float64": 1e-12}
+"""What rounding may add to it, relative to the largest score or effect, by the precision of the table."""
 
 COLUMN_WISE = {
     "Binarizer",
@@ -60,7 +61,7 @@ class LinearModel(NamedTuple):
 
     Attributes:
         predict: from inputs in the user's form to scores, (rows,) or (rows, outputs).
-        coefficients: (outputs, columns), if the model is linear in the columns themselves.
+        coefficients: (outputs, columns), if nothing is done to the columns first.
         output_names: of its classes; None for regressions.
         source: name of its class.
     """
@@ -101,32 +102,32 @@ class LinearExplainer(ExactExplainer):
         players: Players | None = None,
     ) -> None:
         linear = read_linear(model)
-        if not is_table(background):
-            raise ValueError(f"background must be a table, (rows, columns); got shape {np.shape(background)}")
-        self.schema = describe_table(background, any_model=True)
-        rows = self._encode(background)
-        if not len(rows):
-            raise ValueError("background has no rows")
-        self.players = _choose_players(players, self.schema)
+        self.schema, rows = read_background(background, any_model=True)
+        self.players = choose_players(players, self.schema.names, named=self.schema.is_frame)
         self.source = linear.source
+        self.n_background = len(rows)
 
         def predict(some: Rows) -> Float64[ndarray, "rows outputs"]:
-            return _call(linear.predict, self.schema, some)
+            return call_function(linear.predict, self.schema.from_numbers(some), len(some))
 
-        reference = predict(rows[:1])
-        count = reference.shape[1]
+        self._score: Score | None = predict
+        scores = predict(rows)
         self.has_classes = linear.output_names is not None
-        self.output_names = _name_outputs(linear.output_names, count)
-        self.coefficients = None if linear.coefficients is None else linear.coefficients.T.copy()
+        self.output_names = _name_scores(linear.output_names, scores.shape[1])
+        self.coefficients = _usable_coefficients(linear, self.schema, scores.shape[1])
         if self.coefficients is None:
-            self._effects: Effects = _effects_of_pipeline(predict, rows[:1])
-            self._intercept = reference[0]
+            self._effects: Effects = _effects_of_entries(predict, rows[:1])
+            self.mean_effects = self._effects(rows).mean(0)
         else:
             self._effects = _linear_effects(self.coefficients)
-            self._intercept = reference[0] - self._effects(rows[:1])[0].sum(0)
-        self.mean_effects = self._effects(rows).mean(0)
+            self.mean_effects = self._effects(rows.mean(0, keepdims=True))[0]
+        self._intercept = scores[0] - self._effects(rows[:1])[0].sum(0)
         self.base_values = self._intercept + self.mean_effects.sum(0)
-        _check_sum(self._predict, predict, rows[:MOST_CHECKED], linear.source)
+        self._check_sum(rows, self._effects(rows))
+        if self.coefficients is not None:  # a link function has no effect on a background of one row
+            other = self.schema.from_numbers(rows[:1] + np.sign(self.coefficients[:, 0]))
+            other_row = self.schema.to_numbers(other)  # rounded, where a column contains whole numbers
+            self._check_sum(other_row, self._effects(other_row))
 
     def __repr__(self) -> str:
         return f"LinearExplainer({self.source}, {self.players.n_players} players)"
@@ -134,18 +135,24 @@ class LinearExplainer(ExactExplainer):
     @property
     def provenance(self) -> dict[str, Any]:
         """How values are computed, for results."""
-        return {"method": self.method, "game": "interventional", "model": self.source, "version": __version__}
+        return {
+            "method": self.method,
+            "game": "interventional",
+            "background_rows": self.n_background,
+            "model": self.source,
+            "version": __version__,
+        }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the explainer to one safetensors file, without pickle; that of a pipeline cannot be saved.
+        """Write the explainer to one safetensors file, without pickle; one that calls its model cannot be saved.
 
         Args:
             path: file to write; an existing file is replaced.
         """
         if self.coefficients is None:
             raise TypeError(
-                f"an explainer of {self.source} calls the pipeline, which cannot be saved without pickle; make it "
-                "again with LinearExplainer(model, background), which takes no training"
+                f"this explainer calls {self.source}, which cannot be saved without pickle; make it again with "
+                "LinearExplainer(model, background), which takes no training"
             )
         facts = {
             "schema": self.schema.facts(),
@@ -153,6 +160,7 @@ class LinearExplainer(ExactExplainer):
             "output_names": self.output_names,
             "has_classes": self.has_classes,
             "source": self.source,
+            "n_background": self.n_background,
         }
         arrays = {
             "coefficients": self.coefficients,
@@ -173,21 +181,20 @@ class LinearExplainer(ExactExplainer):
         explainer = cls.__new__(cls)
         explainer.schema = TableSchema.from_facts(facts["schema"])
         explainer.players = Players.from_facts(facts["players"], arrays["assignment"])
-        explainer.output_names, explainer.source = tuple(facts["output_names"]), facts["source"]
+        explainer.output_names = tuple(facts["output_names"])
+        explainer.source = facts["source"]
+        explainer.n_background = facts["n_background"]
         explainer.has_classes = facts["has_classes"]
-        explainer.coefficients, explainer.mean_effects = arrays["coefficients"], arrays["mean_effects"]
+        explainer._score = None  # noqa: SLF001 - of this class
+        explainer.coefficients = arrays["coefficients"]
+        explainer.mean_effects = arrays["mean_effects"]
         explainer._effects = _linear_effects(arrays["coefficients"])  # noqa: SLF001 - of this class
         explainer._intercept = arrays["intercept"]  # noqa: SLF001 - of this class
         explainer.base_values = arrays["intercept"] + arrays["mean_effects"].sum(0)
         return explainer
 
     def _encode(self, x: Array) -> Rows:
-        if not is_table(x):
-            raise ValueError(f"x must be a table, (rows, columns); got shape {np.shape(x)}")
-        rows = self.schema.encode(x).numpy()
-        if rows.shape[1] != len(self.schema.columns):
-            raise ValueError(f"x must have {len(self.schema.columns)} columns, as the background; got {rows.shape[1]}")
-        return rows
+        return encode_rows("x", x, self.schema)
 
     def _predict(self, rows: Rows) -> Float64[ndarray, "rows outputs"]:
         return self._intercept + self._effects(rows).sum(1)
@@ -195,11 +202,28 @@ class LinearExplainer(ExactExplainer):
     def _values(
         self, rows: Rows, weightings: Sequence[Semivalue]
     ) -> Float64[ndarray, "weightings rows players outputs"]:
-        effects = self._effects(rows) - self.mean_effects
+        effects = self._effects(rows)
+        self._check_sum(rows, effects)
+        effects -= self.mean_effects
         values = np.zeros((len(rows), self.players.n_players, effects.shape[2]))
         for column, player in enumerate(self.players.assignment):
             values[:, player] += effects[:, column]
         return np.repeat(values[None], len(weightings), 0)
+
+    def _check_sum(self, rows: Rows, effects: Float64[ndarray, "rows columns outputs"]) -> None:
+        """Raise a TypeError unless effects add up to the model's scores; a loaded explainer has no model to ask."""
+        if self._score is None:
+            return
+        scores = self._score(rows)
+        difference = np.abs(self._intercept + effects.sum(1) - scores).max()
+        largest = max(np.abs(effects).max(), np.abs(scores).max())
+        single = any(column.dtype == "float32" for column in self.schema.columns)
+        allowed = TOLERANCE * np.ptp(scores) + ROUNDING["float32" if single else "float64"] * largest
+        if difference > allowed:
+            raise TypeError(
+                f"{self.source} is not a sum of effects of its columns: they miss its score by up to {difference:.3g}; "
+                "it may have a link function"
+            )
 
 
 def read_linear(model: Any) -> LinearModel:  # noqa: ANN401 - any model
@@ -216,10 +240,10 @@ def read_linear(model: Any) -> LinearModel:  # noqa: ANN401 - any model
     is_classifier = hasattr(final, "classes_")
     if is_classifier and not hasattr(final, "decision_function"):
         raise TypeError(f"{name} has no decision_function, whose values have a closed form")
-    coefficients = np.atleast_2d(np.asarray(final.coef_, np.float64))
+    coefficients = final.coef_.toarray() if hasattr(final.coef_, "toarray") else final.coef_
     return LinearModel(
         predict=model.decision_function if is_classifier else model.predict,
-        coefficients=coefficients if len(steps) == 1 else None,
+        coefficients=np.atleast_2d(np.asarray(coefficients, np.float64)) if len(steps) == 1 else None,
         output_names=tuple(map(str, final.classes_)) if is_classifier else None,
         source=" + ".join(type(step).__name__ for step in steps if step != "passthrough"),
     )
@@ -236,40 +260,30 @@ def _not_column_wise(step: Any) -> str | None:  # noqa: ANN401 - of scikit-learn
     return next(filter(None, (_not_column_wise(part[1]) for part in getattr(step, inner))), None)
 
 
-def _choose_players(players: Players | None, schema: TableSchema) -> Players:
-    """Return the players, by default one per column."""
-    count = len(schema.columns)
-    if players is None:
-        return columns(count, schema.names)
-    if players.is_image or players.assignment.shape != (count,):
-        raise ValueError(
-            f"players must be made of the table's {count} columns, got an assignment of shape "
-            f"{players.assignment.shape}"
-        )
-    return players.for_table(schema.names) if schema.is_frame else players
-
-
-def _name_outputs(classes: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
-    """Return a name per output; the score of two classes is for the second one."""
-    if classes is not None and len(classes) == count:
-        return classes
+def _name_scores(classes: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
+    """Return a name per score; the only score of two classes is that of the second one."""
     if classes is not None and count == 1:
         return classes[1:2]
-    return tuple(f"output {number}" for number in range(count))
+    return name_outputs(classes if classes is not None and len(classes) == count else None, count)
 
 
-def _call(predict: Callable[[Any], Any], schema: TableSchema, rows: Rows) -> Float64[ndarray, "rows outputs"]:
-    """Return a model's scores of encoded rows."""
-    import torch  # noqa: PLC0415 - the schema has imported it
-
-    return call_function(predict, schema.decode(torch.from_numpy(rows)), len(rows)).numpy()
+def _usable_coefficients(
+    linear: LinearModel, schema: TableSchema, n_outputs: int
+) -> Float64[ndarray, "columns outputs"] | None:
+    """Return coefficients that multiply numbers of a table; None if it has dates or categories."""
+    coefficients = linear.coefficients
+    if coefficients is None:
+        return None
+    if len(coefficients) != n_outputs:
+        raise TypeError(f"{linear.source} has {n_outputs} scores of {len(coefficients)} linear functions")
+    return coefficients.T.copy() if all(column.kind == "number" for column in schema.columns) else None
 
 
 def _linear_effects(coefficients: Float64[ndarray, "columns outputs"]) -> Effects:
     return lambda rows: rows[:, :, None] * coefficients
 
 
-def _effects_of_pipeline(predict: Callable[[Rows], Float64[ndarray, "rows outputs"]], reference: Rows) -> Effects:
+def _effects_of_entries(predict: Score, reference: Rows) -> Effects:
     """Return how much each column's entries change the score of a reference row; each entry is asked for once."""
 
     def effects(rows: Rows) -> Float64[ndarray, "rows columns outputs"]:
@@ -286,19 +300,3 @@ def _effects_of_pipeline(predict: Callable[[Rows], Float64[ndarray, "rows output
         return np.stack([scores[index] for index in of_probe], 1) - scores[0]
 
     return effects
-
-
-def _check_sum(
-    added: Callable[[Rows], Float64[ndarray, "rows outputs"]],
-    predict: Callable[[Rows], Float64[ndarray, "rows outputs"]],
-    rows: Rows,
-    source: str,
-) -> None:
-    """Raise a TypeError unless a model is the sum of its effects on some rows."""
-    expected = predict(rows)
-    difference = np.abs(added(rows) - expected).max()
-    if difference > TOLERANCE * max(float(np.ptp(expected)), 1e-300):
-        raise TypeError(
-            f"{source} is not a sum of effects of its columns: they miss its score by up to {difference:.3g}; it may "
-            "have a link function"
-        )

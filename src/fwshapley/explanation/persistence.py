@@ -20,11 +20,12 @@ from torch import Tensor, nn
 from fwshapley._internal.checks import check_callable
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley._internal.tensor_checks import as_tensor, choose_device
-from fwshapley.explanation.black_box import BlackBox, find_function
+from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.error_model import ErrorModel
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, make_network
+from fwshapley.explanation.functions import find_function
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate, is_trained_by_fit, move
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import KINDS

@@ -1,26 +1,30 @@
 """Tables as tensors for networks, and back: a DataFrame or an array as its user has it, and a tensor of its numbers.
 
 A tensor has one column per column of the table: a number as it is, a date as days since 1970, a category as its code.
-For models that are not torch modules it is in double precision, so that decoding restores the table exactly.
+For models that are not torch modules it is in double precision, so that decoding restores the table exactly. Nothing
+here imports torch, except methods that return tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
+from numpy import ndarray
 from numpy.typing import NDArray
-from torch import Tensor
 
+from fwshapley._internal.arrays import Tensor, to_numpy
 from fwshapley._internal.checks import Array
-from fwshapley._internal.tensor_checks import as_tensor, to_precision
-from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.tables.columns import DATE_FORMAT, Column, from_days, is_datetime, is_number, parse_dates, repeated
+
+if TYPE_CHECKING:
+    import torch
+
+    from fwshapley.networks.mlp import ColumnKinds
 
 MOST_CATEGORIES = 1000
 FEWEST_FREE_TEXTS = 20
@@ -56,6 +60,8 @@ class TableSchema:
     @property
     def dtype(self) -> torch.dtype:
         """Dtype of tensors."""
+        import torch  # noqa: PLC0415 - explainers without networks do not need it
+
         return torch.float64 if self.double else torch.float32
 
     @property
@@ -66,19 +72,38 @@ class TableSchema:
     @property
     def kinds(self) -> ColumnKinds:
         """Number of codes and missing numbers of the columns, as networks need to know them."""
-        codes = tuple(column.n_codes for column in self.columns)
-        return ColumnKinds(codes, tuple(column.has_missing and not column.n_codes for column in self.columns))
+        from fwshapley.networks.mlp import ColumnKinds  # noqa: PLC0415 - imports torch
+
+        return ColumnKinds(tuple(column.n_codes for column in self.columns), self.gaps)
+
+    @property
+    def gaps(self) -> tuple[bool, ...]:
+        """Which columns of numbers may have missing entries."""
+        return tuple(column.has_missing and not column.n_codes for column in self.columns)
 
     def encode(self, table: Array) -> Float[Tensor, "*shape"]:
         """Return a table as a tensor; the columns of a DataFrame are found by their names."""
+        from fwshapley._internal.tensor_checks import as_tensor, to_precision  # noqa: PLC0415 - imports torch
+
+        encoded = self._encode_frame(table) if self._has_names(table) else table
+        return to_precision(as_tensor(encoded), self.dtype)
+
+    def to_numbers(self, table: Array) -> Float64[ndarray, "*shape"]:
+        """Return a table as `encode` does, in double precision and without torch."""
+        return self._encode_frame(table) if self._has_names(table) else as_numbers(table)
+
+    def _has_names(self, table: Array) -> bool:
+        """Whether columns are found by their names; raises a TypeError if they must be and cannot."""
         if self.is_frame and isinstance(table, pd.DataFrame):
-            selected = self.select_columns(table)
-            numbers = [_encode(column, selected.iloc[:, place]) for place, column in enumerate(self.columns)]
-            return to_precision(torch.from_numpy(np.stack(numbers, 1)), self.dtype)
-        if any(self.kinds.categories):
-            names = [column.name for column in self.columns if column.n_codes]
+            return True
+        names = [column.name for column in self.columns if column.n_codes]
+        if names:
             raise TypeError(f"inputs must be a DataFrame, since columns {', '.join(names)} contain categories")
-        return to_precision(as_tensor(table), self.dtype)
+        return False
+
+    def _encode_frame(self, table: pd.DataFrame) -> Float64[ndarray, "rows columns"]:
+        selected = self.select_columns(table)
+        return np.stack([_encode(column, selected.iloc[:, place]) for place, column in enumerate(self.columns)], 1)
 
     def select_columns(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the columns of the schema from a DataFrame that may have them in another order, and others."""
@@ -91,7 +116,10 @@ class TableSchema:
 
     def decode(self, rows: Float[Tensor, "rows columns"]) -> pd.DataFrame | NDArray[np.float64]:
         """Return a tensor as the table that it was encoded from."""
-        numbers = rows.detach().double().cpu().numpy()
+        return self.from_numbers(rows.detach().double().cpu().numpy())
+
+    def from_numbers(self, numbers: Float64[ndarray, "rows columns"]) -> pd.DataFrame | NDArray[np.float64]:
+        """Return a copy of the table that `to_numbers` returned."""
         if not self.is_frame:
             return numbers.copy()
         return pd.DataFrame({column.label: _decode(column, numbers[:, n]) for n, column in enumerate(self.columns)})
@@ -141,15 +169,21 @@ def _check_different(names: Sequence[str]) -> None:
 
 def _describe_array(table: Array, *, any_model: bool) -> TableSchema:
     try:
-        numbers = as_tensor(table).detach().cpu()
+        numbers = as_numbers(table)
     except (TypeError, ValueError, RuntimeError) as error:
         got = f"{type(table).__name__} ({error})"
         raise TypeError(f"inputs must be an array or tensor of numbers, or a DataFrame, got {got}") from error
-    missing = [False] * numbers.shape[1]
-    if any_model and numbers.is_floating_point():
-        missing = numbers.isnan().any(0).tolist()
-    columns = [Column(f"column {n}", "number", "float64", has_missing=some) for n, some in enumerate(missing)]
+    missing = np.isnan(numbers).any(0) & any_model
+    columns = [Column(f"column {n}", "number", "float64", has_missing=some) for n, some in enumerate(missing.tolist())]
     return TableSchema(tuple(columns), is_frame=False, double=any_model)
+
+
+def as_numbers(table: Array) -> Float64[ndarray, "*shape"]:
+    """Return an array or tensor of real numbers in double precision, or raise a TypeError."""
+    array = to_numpy(table)
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"it contains {array.dtype}, not real numbers")
+    return array.astype(np.float64)
 
 
 def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool) -> Column:

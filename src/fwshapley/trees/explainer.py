@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from fwshapley._internal.checks import Array, check_kind, check_numbers, check_path
+from fwshapley._internal.checks import Array, check_numbers, check_path
 from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
-from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.players import Players, columns
+from fwshapley.explanation.exact_explainer import ExactExplainer, choose_players
+from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, check_weights
 from fwshapley.trees.decisions import sum_leaf_values
 from fwshapley.trees.engine import Background, Engine
@@ -67,7 +67,7 @@ class TreeExplainer(ExactExplainer):
         ensemble = _read(model)
         self._assemble(
             ensemble,
-            _choose_players(players, ensemble),
+            choose_players(players, ensemble.feature_names, named=ensemble.named),
             _check_background(background, background_weights, ensemble),
         )
 
@@ -181,19 +181,6 @@ def _read(model: TreeEnsemble | Any) -> TreeEnsemble:  # noqa: ANN401 - a model 
     from fwshapley.trees.reading import read_model  # noqa: PLC0415 - an ensemble needs no readers
 
     return read_model(model)
-
-
-def _choose_players(players: Players | None, ensemble: TreeEnsemble) -> Players:
-    """Return the players, by default one per feature."""
-    if players is None:
-        return columns(ensemble.n_features, names=ensemble.feature_names)
-    check_kind("players", players, Players)
-    if players.is_image or players.assignment.shape != (ensemble.n_features,):
-        raise ValueError(
-            f"players must be made of the model's {ensemble.n_features} features, got an assignment of shape "
-            f"{players.assignment.shape}"
-        )
-    return players.for_table(ensemble.feature_names) if ensemble.named else players
 
 
 def _check_background(background: Array | None, weights: Array | None, ensemble: TreeEnsemble) -> Background | None:

@@ -92,7 +92,7 @@ def _find_edges(splits, cover, roots, player_of, parent):
                 above[count] = place[top]
                 left[count] = splits.left[top] == here
                 player[count] = player_of[splits.feature[top]]
-                share[count] = cover_share(cover, top, here)
+                share[count] = cover_share(splits, cover, top, here)
                 earlier = place[top]
                 while earlier >= 0:
                     if player[begin[tree] + earlier] == player[count]:
@@ -231,6 +231,6 @@ def _cover_means(splits, cover, roots, value):
     for position in range(len(cover) - 1, -1, -1):
         node = order[position]
         if splits.feature[node] >= 0:
-            share = cover_share(cover, node, splits.left[node])
+            share = cover_share(splits, cover, node, splits.left[node])
             means[node] = share * means[splits.left[node]] + (1 - share) * means[splits.right[node]]
     return means

@@ -168,9 +168,13 @@ def count_players(
 
 
 @compiled
-def cover_share(cover: Float64[ndarray, " nodes"], node: int, child: int) -> float:
-    """Share of a node's training weight that went to a child; one half if the node has none."""
-    return cover[child] / cover[node] if cover[node] > 0 else 0.5
+def cover_share(splits: Splits, cover: Float64[ndarray, " nodes"], node: int, child: int) -> float:
+    """Share of the training weight of a node's children that one of them has; one half if they have none.
+
+    XGBoost rounds weights, so that those of the children do not add up to the node's.
+    """
+    below = cover[splits.left[node]] + cover[splits.right[node]]
+    return cover[child] / below if below > 0 else 0.5
 
 
 @compiled
@@ -285,7 +289,7 @@ def _lay_out(
                     out.care[factor] |= bit
                     if inside and splits.right[node] == child:
                         out.want[factor] |= bit
-                    out.share[factor] *= cover_share(cover, node, child)
+                    out.share[factor] *= cover_share(splits, cover, node, child)
                 child = node
             leaves += 1
             child = top

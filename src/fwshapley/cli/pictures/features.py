@@ -21,7 +21,7 @@ from fwshapley.cli.input_files import InputFormat, read_inputs
 from fwshapley.cli.model_loading import find_model
 from fwshapley.cli.pictures.files import Look, Size, look_at
 from fwshapley.cli.pictures.labeled_folder import ClassFolder, Pictures, find_pictures
-from fwshapley.explanation.black_box import find_function
+from fwshapley.explanation.functions import find_function
 
 LARGEST_SIDE = 32
 """Pixels along the longer side of pictures that networks are trained on, without --size."""

@@ -1,0 +1,73 @@
+"""Tables that exact explainers get: a background, and rows to explain. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+from numpy import ndarray
+
+from fwshapley._internal.checks import Array
+from fwshapley.tables.network_encoding import TableSchema, describe_table
+
+Rows = Float64[ndarray, "rows columns"]
+
+TABLE_AXES = 2
+
+
+def read_background(background: Array, *, any_model: bool) -> tuple[TableSchema, Rows]:
+    """Return the schema of a background and its rows as numbers, or raise an error that says what is wrong.
+
+    Args:
+        background: an array (rows, columns), lists, or a DataFrame.
+        any_model: as for `describe_table`.
+    """
+    table = _check_table("background", background)
+    schema = describe_table(table, any_model=any_model)
+    return schema, encode_rows("background", table, schema)
+
+
+def encode_rows(name: str, x: Array, schema: TableSchema) -> Rows:
+    """Return rows of a table as numbers, or raise an error that names the argument.
+
+    Args:
+        name: of the argument.
+        x: rows, in the form of the background.
+        schema: of the background.
+    """
+    table = _check_table(name, x)
+    try:
+        rows = schema.to_numbers(table)
+    except TypeError as error:
+        raise TypeError(f"{name} cannot be used: {error}") from error
+    if rows.shape[1] != len(schema.columns):
+        raise ValueError(f"{name} must have {len(schema.columns)} columns as the background, got {rows.shape[1]}")
+    largest = np.finfo(np.float64 if schema.double else np.float32).max
+    wrong = ~(np.abs(rows) <= largest) & ~(np.isnan(rows) & np.array(schema.gaps))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        hint = "replace it"
+        if np.isnan(rows[row, column]) and name != "background":
+            hint = "fill it, or have missing entries of this column in the background too"
+        raise ValueError(
+            f"{name} must contain finite numbers: row {row}, {schema.names[column]!r} is {rows[row, column]:g} "
+            f"({int(wrong.sum())} in all); {hint}"
+        )
+    return rows
+
+
+def _check_table(name: str, x: Array) -> Array:
+    """Return a table that is not empty, lists as an array."""
+    table = x
+    if isinstance(x, list | tuple):
+        try:
+            table = np.array(x)
+        except ValueError as error:
+            raise ValueError(f"{name} must have rows of equal length: {error}") from error
+    shape = tuple(getattr(table, "shape", ()))
+    if isinstance(x, pd.Series) or len(shape) != TABLE_AXES:
+        got = f"shape {shape}" if shape else type(x).__name__
+        raise ValueError(f"{name} must be a table, (rows, columns); got {got}")
+    if not shape[0]:
+        raise ValueError(f"{name} has no rows")
+    return table

@@ -1,0 +1,223 @@
+"""Which method the front door chooses, why, and that its values are those of that method."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+import fwshapley as fw
+from models import ImageModel, TableModel, images, seeded
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 4))
+WIDE = RNG.normal(size=(40, 14))
+Y = X[:, 0] * X[:, 1] + X[:, 2]
+CLASSES = np.digitize(Y, [-0.5, 0.5])
+TABLE = pd.DataFrame(
+    {
+        "age": np.where(RNG.random(40) < 0.2, np.nan, X[:, 0]),
+        "city": pd.Categorical(RNG.choice(["Bonn", "Oslo", "Rome"], 40)),
+    }
+)
+ONE_HOT = make_column_transformer((OneHotEncoder(), ["city"]), remainder="passthrough")
+BUDGET = fw.Budget(steps=2)
+CHOSEN: dict[str, tuple[Any, Any, str, str]] = {
+    "forest": (RandomForestRegressor(3).fit(X, Y), X, "trees", "RandomForestRegressor is a tree ensemble; .* 40 back"),
+    "boosted classes": (GradientBoostingClassifier(n_estimators=3).fit(X, CLASSES), X, "trees", "tree ensemble"),
+    "no data": (RandomForestRegressor(3).fit(X, Y), None, "trees", "training weights"),
+    "categories and NaN": (
+        HistGradientBoostingRegressor(max_iter=3, categorical_features="from_dtype").fit(TABLE, Y),
+        TABLE,
+        "trees",
+        "tree ensemble",
+    ),
+    "linear": (LinearRegression().fit(X, Y), X, "linear", "LinearRegression is a sum of effects"),
+    "support vectors": (LinearSVC().fit(X, CLASSES), X, "linear", "LinearSVC is a sum"),
+    "pipeline": (make_pipeline(StandardScaler(), LogisticRegression()).fit(X, CLASSES), X, "linear", "StandardScaler"),
+    "pca": (make_pipeline(PCA(3), LinearRegression()).fit(X, Y), X, "enumeration", "4 players have 16 coalitions"),
+    "link": (PoissonRegressor().fit(X, np.abs(Y)), X, "enumeration", "16 coalitions; .* 40 background rows"),
+    "neighbors": (KNeighborsRegressor().fit(X, Y), X, "enumeration", "16 coalitions"),
+    "labels": (KNeighborsClassifier().fit(X, np.stack([Y > 0, X[:, 3] > 0], 1)), X, "enumeration", "16 coalitions"),
+    "function": (lambda rows: rows[:, 0] * rows[:, 1], X, "enumeration", "16 coalitions"),
+    "module": (seeded(TableModel), X.astype(np.float32), "enumeration", "16 coalitions"),
+    "trees in a pipeline": (
+        make_pipeline(ONE_HOT, HistGradientBoostingRegressor(max_iter=3)).fit(TABLE, Y),
+        TABLE,
+        "enumeration",
+        "2 players have 4 coalitions",
+    ),
+    "lists": (lambda rows: rows[:, 0] * rows[:, 1], X.tolist(), "enumeration", "16 coalitions"),
+}
+
+
+def explain(model: Any, data: Any, **options: Any) -> fw.Explainer:  # noqa: ANN401 - any model
+    chosen: dict[str, Any] = {"progress": False, "device": "cpu", "budget": BUDGET} | options
+    return fw.Explainer(model, data, **chosen)
+
+
+@pytest.mark.parametrize(("model", "data", "method", "reason"), CHOSEN.values(), ids=list(CHOSEN))
+def test_the_method_is_chosen_by_the_model(model: Any, data: Any, method: str, reason: str) -> None:  # noqa: ANN401 - any model
+    chosen = explain(model, data)
+    assert chosen.method == method
+    found = chosen.explain(X if data is None else data[:5], weights=[fw.Shapley(), fw.Beta(0.7, 2.3)])
+    makers: dict[str, Any] = {
+        "trees": lambda: fw.TreeExplainer(model, data),
+        "linear": lambda: fw.LinearExplainer(model, data),
+        "enumeration": lambda: fw.InterventionalExplainer(model, data, device="cpu", progress=False),
+    }
+    direct = makers[method]()
+    expected = direct.explain(X if data is None else data[:5], weights=[fw.Shapley(), fw.Beta(0.7, 2.3)])
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.base_values, expected.base_values)
+    assert found.output_names == expected.output_names
+    assert re.search(reason, chosen.reason)
+    assert repr(chosen) == f"Explainer({method}: {chosen.reason})"
+
+
+def wide(rows: Any) -> Any:  # noqa: ANN401 - rows
+    return rows[:, 0] * rows[:, 13]
+
+
+@pytest.mark.filterwarnings("ignore::fwshapley.training.FewStepsWarning")
+@pytest.mark.filterwarnings("ignore::fwshapley.explanation.FidelityWarning")
+def test_many_players_are_learned_and_groups_are_few() -> None:
+    learned = explain(wide, WIDE)
+    assert learned.method == "learned"
+    assert "14 players are too many for enumeration (limit 12)" in learned.reason
+    same = fw.FeatureExplainer(wide, device="cpu").fit(WIDE, budget=BUDGET, progress=False)
+    found, expected = learned.explain(WIDE[:3]), same.explain(WIDE[:3])
+    torch.testing.assert_close(found.values, expected.values, atol=0, rtol=0)
+    grouped = explain(wide, WIDE, players=fw.groups({"first": range(7), "last": range(7, 14)}))
+    assert grouped.method == "enumeration"
+    assert grouped.explain(WIDE[:3]).values.shape == (3, 2, 1)
+    with pytest.raises(ValueError, match="method='enumeration' cannot be used: 14 players"):
+        explain(wide, WIDE, method="enumeration")
+
+
+@pytest.mark.filterwarnings("ignore::fwshapley.training.FewStepsWarning")
+@pytest.mark.filterwarnings("ignore::fwshapley.explanation.FidelityWarning")
+def test_images_are_learned_and_saved(tmp_path: Path) -> None:
+    learned = explain(seeded(ImageModel), images(24), players=fw.grid(8, 8, patch=4))
+    assert learned.method == "learned"
+    assert "enumeration needs a table" in learned.reason
+    learned.save(tmp_path / "explainer")
+    loaded = fw.load(tmp_path / "explainer", model=seeded(ImageModel), device="cpu")
+    torch.testing.assert_close(loaded.explain(images(2)).values, learned.explain(images(2)).values)
+
+
+@pytest.mark.filterwarnings("ignore::fwshapley.training.FewStepsWarning")
+@pytest.mark.filterwarnings("ignore::fwshapley.explanation.FidelityWarning")
+def test_a_method_can_be_requested() -> None:
+    forest = CHOSEN["forest"][0]
+    trees, enumerated = explain(forest, X), explain(forest, X, method="enumeration")
+    assert enumerated.method == "enumeration"
+    weights = [fw.Shapley(), fw.Beta(0.7, 2.3)]
+    found, expected = enumerated.explain(X[:5], weights=weights), trees.explain(X[:5], weights=weights)
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-10)  # two ways to the same game
+    learned = explain(forest, X, method="learned")
+    assert (learned.method, learned.reason) == ("learned", "it was requested")
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "message"),
+    [
+        ("trees", LinearRegression().fit(X, Y), "LinearRegression is not a tree ensemble"),
+        ("linear", CHOSEN["forest"][0], "coef_ and intercept_"),
+        ("linear", CHOSEN["pca"][0], "PCA may combine columns"),
+        ("linear", CHOSEN["link"][0], "link function"),
+    ],
+)
+def test_a_method_that_cannot_be_used_is_refused(method: str, model: Any, message: str) -> None:  # noqa: ANN401 - any model
+    with pytest.raises(ValueError, match=f"method='{method}' cannot be used: .*{message}"):
+        explain(model, X, method=method)
+
+
+def test_scales_that_have_no_closed_form_are_enumerated() -> None:
+    binary = LogisticRegression().fit(X, CLASSES > 0)
+    assert explain(binary, X).method == "linear"
+    log_odds = explain(binary, X, output="logit")
+    assert log_odds.method == "linear"
+    probability = explain(binary, X, output="probability")
+    assert probability.method == "enumeration"
+    np.testing.assert_allclose(probability.explainer.base_values, binary.predict_proba(X).mean(0), atol=1e-12)
+    boosted = GradientBoostingClassifier(n_estimators=3).fit(X, CLASSES > 0)
+    assert explain(boosted, X, output="logit").method == "trees"
+    assert explain(boosted, X, output="probability").method == "enumeration"
+    exponential = GradientBoostingClassifier(loss="exponential", n_estimators=3).fit(X, CLASSES > 0)
+    assert explain(exponential, X).method == "trees"
+    assert explain(exponential, X, output="logit").method == "enumeration"  # its margins are half the log odds
+    several = LogisticRegression().fit(X, CLASSES)
+    assert explain(several, X, output="logit").method == "enumeration"
+    forest = RandomForestClassifier(3).fit(X, CLASSES)
+    assert explain(forest, X, output="probability").method == "trees"
+    assert explain(forest, X, output="logit").method == "enumeration"
+
+
+@pytest.mark.parametrize("name", ["forest", "linear"])
+def test_saved_explainers_are_those_of_the_method(name: str, tmp_path: Path) -> None:
+    explainer = explain(*CHOSEN[name][:2])
+    explainer.save(tmp_path / "file.safetensors")
+    loaded = fw.load(tmp_path / "file.safetensors")
+    assert type(loaded) is type(explainer.explainer)
+    np.testing.assert_array_equal(loaded.explain(X).values, explainer.explain(X).values)
+
+
+def test_a_call_returns_what_shap_plots() -> None:
+    pytest.importorskip("shap")
+    model = CHOSEN["neighbors"][0]
+    explanation = explain(model, X)(X[:3], weights=fw.Beta(16, 1))
+    np.testing.assert_allclose(explanation.values.sum(1) + explanation.base_values, model.predict(X[:3]), atol=1e-10)
+
+
+def test_one_line_says_what_was_chosen(capfd: pytest.CaptureFixture[str]) -> None:
+    explain(CHOSEN["linear"][0], X, progress=True)
+    assert capfd.readouterr().err == (
+        "fw.Explainer: exact values, since LinearRegression is a sum of effects of its columns; hidden features take "
+        "values from 40 background rows\n"
+    )
+    explain(CHOSEN["linear"][0], X)
+    assert capfd.readouterr().err == ""
+
+
+def test_data_is_needed_except_by_trees() -> None:
+    for name in ("linear", "function"):
+        with pytest.raises(ValueError, match="data must be given"):
+            explain(CHOSEN[name][0], None)
+
+
+def test_a_file_that_cannot_be_read_is_no_other_model(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text(json.dumps({"a": 1}))
+    with pytest.raises(ValueError, match="save_model of XGBoost"):
+        explain(tmp_path / "model.json", X)
+    with pytest.raises(FileNotFoundError, match="missing"):
+        explain(tmp_path / "nothing.json", X)
+
+
+def test_columns_in_another_order_are_found_or_refused() -> None:
+    table = pd.DataFrame(X, columns=list("abcd"))
+    linear = explain(LinearRegression().fit(table, Y), table)
+    np.testing.assert_array_equal(linear.explain(table[list("dcba")]).values, linear.explain(table).values)
+    with pytest.raises(ValueError, match="order"):
+        explain(RandomForestRegressor(2).fit(table, Y), table).explain(table[list("dcba")])
+    with pytest.raises(ValueError, match="no column 'a'"):
+        linear.explain(table.rename(columns={"a": "z"}))
