@@ -1623,3 +1623,16 @@ named(
 each(tree_type.save, "path", PATHS, lambda _, bad: trees().save(bad))
 row(tree_type.save, "path is a folder", "folder", lambda w: trees().save(w.folder))
 files(tree_type.load, lambda _, bad: tree_type.load(bad), *READ, "attribution")
+each(tree_type.predict, "x", TREE_ROWS, lambda _, bad: trees().predict(bad))
+
+
+@cache
+def enumerated() -> fw.InterventionalExplainer:
+    """Explainer of a product of three columns."""
+    return fw.InterventionalExplainer(lambda x: x[:, 0] * x[:, 1], rows(20, 3).numpy(), progress=False)
+
+
+enumerated_type = fw.InterventionalExplainer
+each(enumerated_type.save, "path", PATHS, lambda _, bad: enumerated().save(bad))
+row(enumerated_type.save, "path is a folder", "folder", lambda w: enumerated().save(w.folder))
+files(enumerated_type.load, lambda _, bad: enumerated_type.load(bad), *READ, "attribution")

@@ -17,7 +17,7 @@ from numpy import ndarray
 from fwshapley._internal.checks import Array, check_path
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley.explanation.black_box import call_function
-from fwshapley.explanation.exact_explainer import ExactExplainer
+from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model
 from fwshapley.explanation.inputs import is_table
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import Semivalue
@@ -109,24 +109,26 @@ class LinearExplainer(ExactExplainer):
             raise ValueError("background has no rows")
         self.players = _choose_players(players, self.schema)
         self.source = linear.source
-
-        def predict(some: Rows) -> Float64[ndarray, "rows outputs"]:
-            return _call(linear.predict, self.schema, some)
-
-        reference = predict(rows[:1])
-        count = reference.shape[1]
-        self.has_classes = linear.output_names is not None
-        self.output_names = _name_outputs(linear.output_names, count)
         self.coefficients = None if linear.coefficients is None else linear.coefficients.T.copy()
-        if self.coefficients is None:
-            self._effects: Effects = _effects_of_pipeline(predict, rows[:1])
-            self._intercept = reference[0]
-        else:
-            self._effects = _linear_effects(self.coefficients)
-            self._intercept = reference[0] - self._effects(rows[:1])[0].sum(0)
+        self.reference = rows[:1]
+        self.reference_score = _call(linear.predict, self.schema, self.reference)[0]
+        self.has_classes = linear.output_names is not None
+        self.output_names = _name_outputs(linear.output_names, len(self.reference_score))
+        self._connect(linear)
         self.mean_effects = self._effects(rows).mean(0)
         self.base_values = self._intercept + self.mean_effects.sum(0)
-        _check_sum(self._predict, predict, rows[:MOST_CHECKED], linear.source)
+        some = rows[:MOST_CHECKED]
+        _check_sum(self._predict(some), _call(linear.predict, self.schema, some), linear.source)
+
+    def _connect(self, linear: LinearModel | None) -> None:
+        """Find the effects of columns, of coefficients or by calling a pipeline, and what is added to their sum."""
+        if self.coefficients is not None:
+            self._effects = _linear_effects(self.coefficients)
+        else:
+            assert linear is not None  # noqa: S101 - a pipeline is needed where there are no coefficients
+            predict = linear.predict
+            self._effects = _effects_of_pipeline(lambda rows: _call(predict, self.schema, rows), self.reference)
+        self._intercept: Float64[ndarray, " outputs"] = self.reference_score - self._effects(self.reference)[0].sum(0)
 
     def __repr__(self) -> str:
         return f"LinearExplainer({self.source}, {self.players.n_players} players)"
@@ -137,48 +139,60 @@ class LinearExplainer(ExactExplainer):
         return {"method": self.method, "game": "interventional", "model": self.source, "version": __version__}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the explainer to one safetensors file, without pickle; that of a pipeline cannot be saved.
+        """Write the explainer to one safetensors file, without pickle; a pipeline itself is not saved.
 
         Args:
             path: file to write; an existing file is replaced.
         """
-        if self.coefficients is None:
-            raise TypeError(
-                f"an explainer of {self.source} calls the pipeline, which cannot be saved without pickle; make it "
-                "again with LinearExplainer(model, background), which takes no training"
-            )
         facts = {
             "schema": self.schema.facts(),
             "players": self.players.facts(),
             "output_names": self.output_names,
             "has_classes": self.has_classes,
             "source": self.source,
+            "needs_model": self.coefficients is None,
+            "metadata": self.metadata,
         }
         arrays = {
-            "coefficients": self.coefficients,
             "mean_effects": self.mean_effects,
-            "intercept": self._intercept,
+            "reference": self.reference,
+            "reference_score": self.reference_score,
             "assignment": self.players.assignment,
         }
+        if self.coefficients is not None:
+            arrays["coefficients"] = self.coefficients
         save_bundle(check_path("path", path), self.kind, facts, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LinearExplainer:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        model: Any = None,  # noqa: ANN401 - of scikit-learn
+    ) -> LinearExplainer:
         """Read an explainer that `save` wrote.
 
         Args:
             path: the file.
+            model: the model that was explained. It is needed if it is a pipeline, which the file does not contain.
         """
         facts, arrays = load_bundle(check_path("path", path), cls.kind)
+        if model is None and facts["needs_model"]:
+            raise ValueError(f"{path} calls the pipeline that it explains, {facts['source']}: pass it as model=...")
+        linear = None if model is None else read_linear(model)
         explainer = cls.__new__(cls)
         explainer.schema = TableSchema.from_facts(facts["schema"])
         explainer.players = Players.from_facts(facts["players"], arrays["assignment"])
         explainer.output_names, explainer.source = tuple(facts["output_names"]), facts["source"]
         explainer.has_classes = facts["has_classes"]
-        explainer.coefficients, explainer.mean_effects = arrays["coefficients"], arrays["mean_effects"]
-        explainer._effects = _linear_effects(arrays["coefficients"])  # noqa: SLF001 - of this class
-        explainer._intercept = arrays["intercept"]  # noqa: SLF001 - of this class
-        explainer.base_values = arrays["intercept"] + arrays["mean_effects"].sum(0)
+        explainer.coefficients, explainer.mean_effects = arrays.get("coefficients"), arrays["mean_effects"]
+        explainer.reference, explainer.reference_score = arrays["reference"], arrays["reference_score"]
+        explainer.metadata = facts["metadata"]
+        explainer._connect(linear)  # noqa: SLF001 - of this class
+        explainer.base_values = explainer._intercept + explainer.mean_effects.sum(0)  # noqa: SLF001 - of this class
+        if linear is not None:
+            scores = _call(linear.predict, explainer.schema, explainer.reference)[0]
+            check_same_model(explainer.reference_score, scores, str(path))
         return explainer
 
     def _encode(self, x: Array) -> Rows:
@@ -289,14 +303,10 @@ def _effects_of_pipeline(predict: Callable[[Rows], Float64[ndarray, "rows output
 
 
 def _check_sum(
-    added: Callable[[Rows], Float64[ndarray, "rows outputs"]],
-    predict: Callable[[Rows], Float64[ndarray, "rows outputs"]],
-    rows: Rows,
-    source: str,
+    added: Float64[ndarray, "rows outputs"], expected: Float64[ndarray, "rows outputs"], source: str
 ) -> None:
-    """Raise a TypeError unless a model is the sum of its effects on some rows."""
-    expected = predict(rows)
-    difference = np.abs(added(rows) - expected).max()
+    """Raise a TypeError unless the sums of effects are the scores of a model."""
+    difference = np.abs(added - expected).max()
     if difference > TOLERANCE * max(float(np.ptp(expected)), 1e-300):
         raise TypeError(
             f"{source} is not a sum of effects of its columns: they miss its score by up to {difference:.3g}; it may "
