@@ -19,9 +19,8 @@ MODELS = """
 from pathlib import Path
 
 import pandas as pd
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.linear_model import Ridge
-from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -30,6 +29,7 @@ x, size, kind = table[["a", "b", "c"]], table["size"], table["kind"]
 forest = RandomForestClassifier(5, max_depth=3, random_state=0).fit(x, kind)
 unnamed = RandomForestClassifier(5, max_depth=3, random_state=0).fit(x.to_numpy(), kind)
 line, pipeline = Ridge().fit(x, size), make_pipeline(StandardScaler(), Ridge()).fit(x, size)
+boosting = GradientBoostingRegressor(n_estimators=3, random_state=0).fit(x, size)
 other = make_pipeline(StandardScaler(), Ridge(alpha=100)).fit(x, size)
 
 
@@ -240,6 +240,7 @@ BAD = [
     (["models.py:forest", "test.csv", "--names", "x"], "output_names has 1 names"),
     (["models.py:forest", "test.csv", "--model", "models.py:line"], "--model is for a folder"),
     (["models.py:line", "test.csv", "gaps.csv", "--background", "train.csv"], "column 'b'"),
+    (["models.py:boosting", "test.csv", "gaps.csv"], "row 2 of gaps.csv, column 'b' is NaN, and the model has no rule"),
     (["boosted.json", "test.csv", "--refine", "8"], "those of boosted.json are exact"),
     (["boosted.json", "test.csv", "--errors"], "those of boosted.json are exact"),
     (["none.json", "test.csv"], "none.json is missing"),

@@ -225,14 +225,15 @@ def _explain_trees(
     names = _check_output_names(output_names, ensemble.n_outputs)
     if names is not None:
         ensemble = replace(ensemble, output_names=names)
+    name = ensemble.source or _name_of(model)
     is_log_odds = ensemble.output == "margin" and ensemble.n_outputs == 1
     scale = "logit" if is_log_odds else ensemble.output
     if output not in ("auto", "raw", scale):
-        raise NotApplicableError(f"the trees of {_name_of(model)} add up to a {ensemble.output}, not a {output}")
+        raise NotApplicableError(f"the trees of {name} add up to a {ensemble.output}, not a {output}")
     explainer = TreeExplainer(ensemble, data, players=players, device="cpu" if device == "auto" else str(device))
     background = explainer.background
     game = "training weights of the trees" if background is None else counted(len(background.rows), "background row")
-    return explainer, f"{ensemble.source or _name_of(model)} is a tree ensemble; {game} stand in for hidden features"
+    return explainer, f"{name} is a tree ensemble; {game} stand in for hidden features"
 
 
 def _explain_linear(
