@@ -1770,3 +1770,15 @@ each(
     PATHS,
     lambda _, bad: fw.Explainer(linear(), POINTS_OF_THREE, progress=False).save(bad),
 )
+
+
+@cache
+def enumerated() -> fw.InterventionalExplainer:
+    """Explainer of a function of three columns."""
+    return fw.InterventionalExplainer(product, POINTS_OF_THREE, progress=False)
+
+
+enumerated_type = fw.InterventionalExplainer
+each(enumerated_type.save, "path", PATHS, lambda _, bad: enumerated().save(bad))
+row(enumerated_type.save, "path is a folder", "folder", lambda w: enumerated().save(w.folder))
+files(enumerated_type.load, lambda _, bad: enumerated_type.load(bad), *READ, "attribution")

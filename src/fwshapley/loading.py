@@ -14,6 +14,7 @@ CLASSES = {
     "valuation": ("fwshapley.valuation.result", "Valuation"),
     "estimate": ("fwshapley.estimators.estimate", "Estimate"),
     "explainer": ("fwshapley.explanation.feature_explainer", "FeatureExplainer"),
+    "interventional explainer": ("fwshapley.explanation.interventional_explainer", "InterventionalExplainer"),
     "linear explainer": ("fwshapley.explanation.linear_explainer", "LinearExplainer"),
     "tree explainer": ("fwshapley.trees.explainer", "TreeExplainer"),
     "valuator": ("fwshapley.valuation.learned.valuator", "AmortizedValuator"),

@@ -480,7 +480,8 @@ def test_columns_named_as_ours_are_told_apart(tmp_path: Path) -> None:
 def test_help_says_how_to_start() -> None:
     code, said, _ = run("explain", "--help")
     assert code == 0
-    assert "fwshapley explain explainer test.csv --alpha 16 --beta 1 --out explanations" in said
+    assert "fwshapley explain forest.py:model test.csv --background train.csv" in said
+    assert "fwshapley explain explainer test.csv --out explanations" in said
 
 
 @pytest.fixture(scope="module")

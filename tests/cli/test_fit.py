@@ -21,7 +21,8 @@ from fwshapley._internal import progress
 from fwshapley._internal.files import locked
 from fwshapley._internal.safetensors_file import load_bundle
 from fwshapley.cli.fit_record import COMMAND, open_explainer
-from fwshapley.cli.input_files import InputFormat, read_inputs
+from fwshapley.cli.input_files import read_inputs
+from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import ExportedModel
 from fwshapley.cli.pictures.files import Size, find_images, read_images
 from fwshapley.explanation.persistence import FILE, KIND

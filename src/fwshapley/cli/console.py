@@ -39,7 +39,7 @@ their traceback, unless the user's code raised them or memory ran out."""
 OUT_OF_MEMORY = "can't allocate memory"
 """Part of torch's message on a CPU; on a GPU it raises `torch.OutOfMemoryError`."""
 
-ARGUMENT = re.compile(r"\b(model|objective|output|outputs|network|total|x_valid|device)=('[^']*'|\.\.\.)")
+ARGUMENT = re.compile(r"\b(model|method|objective|output|outputs|network|total|x_valid|device)=('[^']*'|\.\.\.)")
 """Arguments in Python that are options of the command line."""
 
 console = Console()
@@ -116,6 +116,7 @@ def errors_explained(when_stopped: Callable[[], str] = lambda: "stopped") -> Ite
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning
+            warnings.filterwarnings("ignore", "X has feature names, but")  # `NamedModel.about_columns` says it once
             yield
     except KeyboardInterrupt as error:
         errors.print(when_stopped(), highlight=False, markup=False, soft_wrap=True)

@@ -13,15 +13,16 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.files import written_whole
 from fwshapley._internal.wording import counted
-from fwshapley.cli.input_files import InputFormat, Inputs
+from fwshapley.cli.input_files import Inputs
+from fwshapley.cli.input_format import InputFormat
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.predictions import Predictions
+from fwshapley.games.scales import Kind
 from fwshapley.semivalues import Semivalue
 from fwshapley.version import __version__
 
@@ -30,6 +31,7 @@ RECORD = "explain.json"
 """Lists the files that were written, so that another run replaces these and nothing else."""
 
 FileFormat = Literal["csv", "npz"]
+Predictor = Literal["the model", "the surrogate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +42,20 @@ class Explanations:
         attribution: under a list of semivalues.
         inputs: the explained inputs.
         format: of the files that they were read from.
-        predictions: of the surrogate, and of the model if it was passed.
-        predicted_by: "the model" or "the surrogate", if it predicts the outputs that are explained; otherwise None.
+        predictions: what "the model" and "the surrogate" predict; exact values have no surrogate, and the model is not
+            always known.
+        kind: what they predict.
+        differ: inputs for which surrogate and model predict different classes, if this is known.
+        predicted_by: which of them predicts the outputs that are explained; otherwise None.
     """
 
     attribution: Attribution
     inputs: Inputs
     format: InputFormat
-    predictions: Predictions
-    predicted_by: str | None
+    predictions: Mapping[Predictor, Float[Tensor, "inputs outputs"]]
+    kind: Kind
+    predicted_by: Predictor | None = None
+    differ: Bool[Tensor, " inputs"] | None = None
 
     @property
     def weights(self) -> list[Semivalue]:
@@ -132,12 +139,12 @@ def _write_arrays(results: Explanations, path: Path) -> None:
     attribution = results.attribution
     rows = [-1 if row is None else row for row in results.inputs.rows]
     optional = {"stderr": attribution.stderr, "expected_error": attribution.expected_error}
-    errors: dict[str, Any] = {name: error.float().numpy() for name, error in optional.items() if error is not None}
+    errors: dict[str, Any] = {name: _to_numpy(error) for name, error in optional.items() if error is not None}
     with path.open("wb") as file:
         np.savez(
             file,
-            values=attribution.values.float().numpy(),
-            base_values=attribution.base_values.float().numpy(),
+            values=_to_numpy(attribution.values),
+            base_values=_to_numpy(attribution.base_values),
             outputs=attribution.outputs.numpy(),
             output_names=np.array(attribution.output_names, dtype=str),
             players=np.array(attribution.players.names, dtype=str),
@@ -152,9 +159,10 @@ def _write_arrays(results: Explanations, path: Path) -> None:
 
 
 def _predicted(results: Explanations) -> dict[str, Any]:
-    """Return predictions of each input and output: of the surrogate, and of the model if it was passed."""
-    both = {"model_prediction": results.predictions.model, "surrogate_prediction": results.predictions.surrogate}
-    return {name: outputs.float().numpy() for name, outputs in both.items() if outputs is not None}
+    """Return predictions of each input and output, by their name in files."""
+    return {
+        f"{name.removeprefix('the ')}_prediction": _to_numpy(outputs) for name, outputs in results.predictions.items()
+    }
 
 
 def _predictions_in_lines(results: Explanations) -> dict[str, Any]:
@@ -166,7 +174,7 @@ def _predictions_in_lines(results: Explanations) -> dict[str, Any]:
     for name, predictions in _predicted(results).items():
         explained = np.take_along_axis(predictions, numbers, 1)
         lines[name] = np.repeat(explained[:, None], n_weights, 1).reshape(-1)
-        if results.predictions.kind == "classes":
+        if results.kind == "classes":
             classes = np.array(attribution.output_names, dtype=object)[predictions.argmax(1)]
             lines[name.replace("prediction", "class")] = np.repeat(classes, n_weights * numbers.shape[1])
     return lines
@@ -185,12 +193,12 @@ def _write_table(results: Explanations, path: Path) -> None:
             attribution.output_names[number]
             for numbers in attribution.outputs.tolist() for _ in results.weights for number in numbers
         ],
-        "base_value": attribution.base_values.float()[:, None].expand(-1, n_weights, -1).reshape(-1).numpy(),
+        "base_value": _to_numpy(attribution.base_values[:, None].expand(-1, n_weights, -1).reshape(-1)),
     }  # fmt: skip
     if all(row is None for row in inputs.rows):
         del lines["row"]
     if attribution.expected_error is not None:
-        lines["expected_error"] = attribution.expected_error.float().transpose(0, 1).reshape(-1).numpy()
+        lines["expected_error"] = _to_numpy(attribution.expected_error.transpose(0, 1).reshape(-1))
     lines |= _predictions_in_lines(results)
     names = [f"{name} (player)" if name in lines else name for name in attribution.players.names]
     parts = [pd.DataFrame(lines), pd.DataFrame(_in_lines(attribution.values), columns=names)]
@@ -201,9 +209,15 @@ def _write_table(results: Explanations, path: Path) -> None:
     table.to_csv(path, index=False)
 
 
-def _in_lines(values: Float[Tensor, "weights batch players outputs"]) -> NDArray[np.float32]:
+def _in_lines(values: Float[Tensor, "weights batch players outputs"]) -> NDArray[np.floating[Any]]:
     """Values of the players in the order of inputs, semivalues and outputs."""
-    return values.float().permute(1, 0, 3, 2).flatten(0, 2).numpy()
+    return _to_numpy(values.permute(1, 0, 3, 2).flatten(0, 2))
+
+
+def _to_numpy(values: Tensor) -> NDArray[np.floating[Any]]:
+    """Return exact values in their double precision, others in single."""
+    array: NDArray[np.floating[Any]] = (values if values.dtype == torch.float64 else values.float()).numpy()
+    return array
 
 
 WRITERS: Mapping[FileFormat, Callable[[Explanations, Path], None]] = {"csv": _write_table, "npz": _write_arrays}

@@ -1,19 +1,17 @@
-"""`fwshapley fit`: train an explainer of a model."""
+"""`fwshapley fit`: make an explainer of a model, exact where the model allows it, else trained."""
 
 from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
-import torch
 import typer
 from numpy.typing import NDArray
 from rich.markup import escape
@@ -31,28 +29,32 @@ from fwshapley.cli.console import (
     check_matplotlib,
     console,
     errors_explained,
-    new_table,
     print_line,
     print_notes,
-    print_table,
 )
+from fwshapley.cli.exact import NamedModel, about_scale
 from fwshapley.cli.fit_record import COMMAND, FitRecord, open_explainer
-from fwshapley.cli.input_files import InputFormat, Inputs, image_format, read_inputs
-from fwshapley.cli.model_loading import OutputChoice, as_in_file, find_model
+from fwshapley.cli.input_files import Inputs, read_inputs
+from fwshapley.cli.input_format import InputFormat, image_format
+from fwshapley.cli.model_loading import OutputChoice, as_in_file
+from fwshapley.cli.training import (
+    calibrate_errors,
+    learned_weights,
+    report_explainer,
+    show_training,
+    validation_inputs,
+)
 from fwshapley.explanation.error_model import FEWEST_INPUTS
+from fwshapley.explanation.exact_explainer import ExactExplainer
+from fwshapley.explanation.explainer import Choice, Method
 from fwshapley.explanation.fitting import PARTS, NetworkName, ObjectiveName
-from fwshapley.explanation.inputs import hold_out
 from fwshapley.explanation.persistence import FILE
-from fwshapley.objectives import Kernel
 
 DEFAULT_SECONDS = 120.0
 REPORT = "report.html"
 
-MOST_REPORTED = 64
-"""Largest number of inputs that the report measures."""
-
-REPORTED_PATCHES = 2048
-"""Players of all inputs that the report measures, so that it takes minutes at most."""
+OF_TRAINING = ("valid", "seconds", "steps", "objective", "alpha", "beta", "network", "resume", "calibrate", "report")
+"""Options of training: whoever gives one wants a learned explainer."""
 
 MOST_PATCHES = 16
 """Largest number of patches along a side, without --patch."""
@@ -64,11 +66,15 @@ written = partial(typer.Option, rich_help_panel="Results")
 
 MODEL_HELP = (
     "package.module:attribute or file.py:attribute: a torch module, a function or an estimator; with () at the end, "
-    "the attribute is called and returns one. Or a .pt2 file of torch.export. Each of them can run code, so use only "
-    "models that you trust."
+    "the attribute is called and returns one. Or a .pt2 file of torch.export. Each of these can run code, so use only "
+    "models that you trust. Or a model file of XGBoost or CatBoost (.json) or LightGBM (.txt)."
 )
 DATA_HELP = "Inputs without labels, like those to explain: a .csv (also .csv.gz) or .npz file, or a folder of pictures."
-VALID_HELP = "Inputs for validation; otherwise a tenth of DATA is held out."
+METHOD_HELP = (
+    "How values are computed. auto: exactly, by the first of trees, linear and enumeration (at most 12 columns) that "
+    "the model allows, if no option of training is given; otherwise learned."
+)
+VALID_HELP = "Inputs for validation of training; otherwise a tenth of DATA is held out."
 PATCH_HELP = "Players are patches of N x N pixels; by default at most 16 along a side."
 SEGMENTS_HELP = "Players are segments of images: a .npy file of numbers 0, 1, 2, ..., (height, width)."
 OUTPUT_HELP = (
@@ -76,6 +82,8 @@ OUTPUT_HELP = (
     "to 1; otherwise raw numbers."
 )
 CALIBRATE_HELP = "Also estimate the errors of values, for `fwshapley explain --errors`; takes some seconds."
+OBJECTIVE_HELP = "Learn all semivalues at once, or one (kernel)."
+NETWORK_HELP = "Network that predicts values; unet and slim need images."
 KERNEL_HELP = "Only with --objective kernel, the semivalue to learn: Beta(alpha, beta)."
 
 
@@ -95,14 +103,15 @@ def fit(
     sample: Annotated[int | None, read(min=2, metavar="N", help="Use only N inputs, chosen at random.")] = None,
     patch: Annotated[int | None, explained(min=1, metavar="N", help=PATCH_HELP)] = None,
     segments: Annotated[Path | None, explained(metavar="FILE", help=SEGMENTS_HELP)] = None,
+    method: Annotated[Method, explained(help=METHOD_HELP)] = "auto",
     output: Annotated[OutputChoice, explained(help=OUTPUT_HELP)] = "auto",
     names: Annotated[str | None, explained(metavar="A,B,C", help="Names of the model's outputs.")] = None,
     seconds: Annotated[float | None, trained(metavar="X", help="Time to train; 120 without --steps.")] = None,
     steps: Annotated[int | None, trained(min=1, max=MOST_STEPS, metavar="N", help="Steps to train.")] = None,
-    objective: Annotated[ObjectiveName, trained(help="Learn all semivalues at once, or one (kernel).")] = "multilinear",
+    objective: Annotated[ObjectiveName | None, trained(help=OBJECTIVE_HELP, show_default="multilinear")] = None,
     alpha: Annotated[float | None, trained(metavar="X", help=KERNEL_HELP)] = None,
     beta: Annotated[float | None, trained(metavar="X", help=KERNEL_HELP)] = None,
-    network: Annotated[NetworkName, trained(help="Network that predicts values; unet and slim need images.")] = "auto",
+    network: Annotated[NetworkName | None, trained(help=NETWORK_HELP, show_default="auto")] = None,
     seed: Annotated[int, trained(min=0, max=MAX_SEED, metavar="N", help="Of everything random.")] = 0,
     device: Annotated[
         str, trained(metavar="NAME", help="Such as cpu or cuda; auto is a GPU if there is one.")
@@ -113,10 +122,15 @@ def fit(
     report: Annotated[bool, written(help="Also measure the explainer and write report.html; takes minutes.")] = False,
     force: Annotated[bool, written("--force", help="Replace what the folder contains, also stopped training.")] = False,
 ) -> None:
-    """Train an explainer of a model; then `fwshapley explain` explains each input in milliseconds.
+    """Make an explainer of a model; then `fwshapley explain` explains inputs.
+
+    Tree ensembles, linear models, and other models of at most 12 columns have exact values.
+    Nothing is trained then; the rows of DATA stand in for hidden features.
+
+    For all other models, a network is trained that explains each input in milliseconds.
+    Progress is saved every 20 seconds and on Ctrl-C; --resume continues.
 
     Players, to which values are assigned, are the columns of a table or patches of an image.
-    Progress is saved every 20 seconds and on Ctrl-C; --resume continues.
 
     Start with: fwshapley fit model.py:model train.csv --label species --out explainer
     """
@@ -129,46 +143,87 @@ def fit(
         left_out = tuple(dict.fromkeys([*([] if label is None else [label]), *(ignore or [])]))
         wanted = image_format(size, gray, mean, std, scaled=scale, left_out=left_out, encoding=encoding)
         budget = fw.Budget(DEFAULT_SECONDS if seconds is None and steps is None else seconds, steps)
-        weights = _learned_weights(objective, alpha, beta)
+        weights = learned_weights(objective or "multilinear", alpha, beta)
+        asked, why = _asked_method(arguments)
         if not data.exists():
             raise FileNotFoundError(f"there is no file {data}")
-        loaded_model = find_model(model, output)
-        inputs, wanted = read_inputs([data], _with_columns_of(loaded_model, wanted), most=sample, seed=seed)
-        x, x_valid, about_valid = _validation_inputs(inputs, valid, wanted, seed)
+        found = NamedModel.find(model, output, exact=asked != "learned")
+        inputs, wanted = read_inputs([data], found.with_columns(wanted), most=sample, seed=seed)
         players, about_players = _players_of_options(inputs, wanted, patch, segments)
+        output_names = None if names is None else [name.strip() for name in names.split(",")]
+        if wanted.kind == "images" and asked not in ("auto", "learned"):
+            raise ValueError(f"--method {asked} is for tables; {data} contains images: leave it out")
+        choice = Choice(None, "learned", why or "images have no exact values")
+        if asked != "learned" and wanted.kind != "images":
+            choice = found.choose(
+                inputs,
+                wanted.columns or inputs.names,
+                method=asked,
+                output=output,
+                output_names=output_names,
+                device=device,
+                seed=seed,
+            )
+        about_method = f"method {choice.method}: {choice.reason}"
+        if choice.explainer is not None:
+            notes = (*inputs.notes, *filter(None, [found.about_columns]), about_players, about_method)
+            _print_plan(found, (*notes, about_scale(choice.explainer)))
+            print_line("nothing is trained; --method learned trains a network, which explains in one forward pass")
+            choice.explainer.metadata = {COMMAND: FitRecord(model, wanted, notes, arguments).facts()}
+            _save(choice.explainer, saved)
+            _print_next(out, model if open_explainer(out).needs_model else None, [FILE])
+            return
+        x, x_valid, about_valid = validation_inputs(inputs, valid, wanted, seed)
         if calibrate and len(x_valid) < FEWEST_INPUTS:
             raise ValueError(
                 f"--calibrate needs at least {FEWEST_INPUTS} inputs that are not trained on, got {len(x_valid)}: give "
                 "them by --valid"
             )
-        notes = (*inputs.notes, about_valid, about_players)
-        _print_plan(model, loaded_model, notes, budget)
+        notes = (*inputs.notes, about_valid, about_players, about_method)
+        _print_plan(found, notes)
+        print_line(f"training for {about_budget(budget)}; Ctrl-C stops it, --resume continues")
         explainer = fw.FeatureExplainer(
-            as_in_file(loaded_model, wanted.layout),
+            as_in_file(found.model, wanted.layout),
             players,
             output=output,
-            objective=objective,
+            objective=objective or "multilinear",
             weights=weights,
-            network=network,
-            output_names=None if names is None else [name.strip() for name in names.split(",")],
+            network=network or "auto",
+            output_names=output_names,
             device=device,
             seed=seed,
         )
         if not resume:
             saved.remove()
         explainer.fit(x, x_valid, budget=budget, checkpoint=saved.path, resume=resume)
-        _show_training(explainer)
+        show_training(explainer)
         if calibrate:
-            _calibrate(explainer, x_valid)
+            calibrate_errors(explainer, x_valid)
         explainer.metadata = {COMMAND: FitRecord(model, wanted, notes, arguments).facts()}
         _save(explainer, saved)
         if report:
-            _report_explainer(explainer, x_valid, out / REPORT)
-        next_command = shlex.join(
-            ["fwshapley", "explain", str(out), "INPUT", "--model", model, "--out", "explanations"]
-        )
-        print_line(f"written to [bold]{escape(str(out))}[/bold]: {', '.join([FILE, *[REPORT] * report])}")
-        print_line(f"next: {escape(next_command)}")
+            report_explainer(explainer, x_valid, out / REPORT)
+        _print_next(out, model, [FILE, *[REPORT] * report])
+
+
+def _asked_method(arguments: Mapping[str, Any]) -> tuple[Method, str]:
+    """Return the method, which is learned if an option of training is given, and why."""
+    method: Method = arguments["method"]
+    given = [name for name in OF_TRAINING if arguments[name] is not None and arguments[name] is not False]
+    if not given:
+        return method, "it was asked for" if method == "learned" else ""
+    option = f"--{given[0]}"
+    if method in ("auto", "learned"):
+        return "learned", f"{option} is an option of training"
+    raise ValueError(f"{option} is an option of training, and --method {method} trains nothing: leave one of them out")
+
+
+def _print_next(out: Path, model: str | None, files: list[str]) -> None:
+    """Print what was written, and the next command."""
+    named = [] if model is None else ["--model", model]
+    command = shlex.join(["fwshapley", "explain", str(out), "INPUT", *named, "--out", "explanations"])
+    print_line(f"written to [bold]{escape(str(out))}[/bold]: {', '.join(files)}")
+    print_line(f"next: {escape(command)}")
 
 
 def _check_folder(saved: Checkpoints, *, resume: bool, report: bool, force: bool) -> None:
@@ -187,44 +242,6 @@ def _has_our_report(folder: Path) -> bool:
         return bool((open_explainer(folder).record.arguments or {}).get("report"))
     except (OSError, ValueError):  # damaged
         return False
-
-
-def _learned_weights(objective: ObjectiveName, alpha: float | None, beta: float | None) -> fw.Semivalue | None:
-    """Return the semivalue that --objective kernel learns; the other objective learns all."""
-    if objective == "kernel":
-        if alpha is None and beta is None:
-            raise ValueError("--objective kernel learns one semivalue: give --alpha and --beta")
-        return fw.Beta(1.0 if alpha is None else alpha, 1.0 if beta is None else beta)
-    if alpha is not None or beta is not None:
-        raise ValueError(
-            "--objective multilinear learns all semivalues at once: give --alpha and --beta to fwshapley explain, or "
-            "use --objective kernel"
-        )
-    return None
-
-
-def _with_columns_of(model: Any, wanted: InputFormat) -> InputFormat:  # noqa: ANN401 - any model
-    """Return the format with the columns that an estimator was fitted with, if it has their names."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return wanted
-    columns = tuple(map(str, names))
-    needed = [name for name in wanted.left_out if name in columns]
-    if needed:
-        raise ValueError(f"column {needed[0]} cannot be left out: the model was fitted with it")
-    return replace(wanted, columns=columns)
-
-
-def _validation_inputs(
-    inputs: Inputs, valid: Path | None, wanted: InputFormat, seed: int
-) -> tuple[pd.DataFrame | NDArray[Any], pd.DataFrame | NDArray[Any], str]:
-    """Return inputs to train on, inputs for validation, and a note on these."""
-    if valid is not None:
-        others, _ = read_inputs([valid], wanted)
-        return inputs.x, others.x, f"{counted(len(others), 'input')} of {valid.name} for validation"
-    places = torch.arange(len(inputs), dtype=torch.float64)[:, None]
-    train, held_out = (part[:, 0].long().numpy() for part in hold_out(places, seed))
-    return inputs.take(train), inputs.take(held_out), f"{counted(len(held_out), 'input')} held out for validation"
 
 
 def _players_of_options(
@@ -274,65 +291,18 @@ def _read_segments(path: Path) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def _print_plan(name: str, model: Any, notes: tuple[str, ...], budget: fw.Budget) -> None:  # noqa: ANN401 - any model
-    """Print what was read, and how long training takes."""
-    kind = "" if isinstance(model, FunctionType) else f" ({type(model).__name__})"
-    console.print(Text(f"Explaining {name}{kind}", style="bold"), soft_wrap=True)
+def _print_plan(found: NamedModel, notes: tuple[str, ...]) -> None:
+    """Print the model and what was read."""
+    kind = found.trees.source if found.is_file else type(found.model).__name__
+    about = "" if isinstance(found.model, FunctionType) else f" ({kind})"
+    console.print(Text(f"Explaining {found.name}{about}", style="bold"), soft_wrap=True)
     print_notes(notes)
-    print_line(f"training for {about_budget(budget)}; Ctrl-C stops it, --resume continues")
 
 
-def _show_training(explainer: fw.FeatureExplainer) -> None:
-    """Print how training went, and how well the surrogate agrees with the model."""
-    print_line(f"\nexplained output: {explainer.fitted_.provenance['output']}")
-    left = ("network", "stopped by")
-    table = new_table("Training", ("network", "steps", "seconds", "validation loss", "stopped by"), left)
-    for name, history in explainer.histories_.items():
-        losses = [loss for _, loss in history.validation]
-        change = f"{losses[0]:.3g} → {min(losses):.3g}" if losses else ""
-        table.add_row(name, f"{history.steps:,}", f"{history.seconds:.1f}", change, history.stopped)
-    print_table(table)
-    fidelity = explainer.fidelity_
-    if fidelity is None:
-        return
-    parts = len(fidelity.divergence)
-    headings = [f"{100 * (part + 1) // parts}%" for part in range(parts)]
-    caption = "by share of visible features; should approach 0 on the right"
-    table = new_table("Divergence of the surrogate from the model", headings, caption=caption)
-    table.add_row(*(f"{divergence:.2g}" for divergence in fidelity.divergence))
-    print_table(table)
-    if fidelity.agreement is not None:
-        advice = ": poor, so train longer (--seconds)." if fidelity.is_poor else "."
-        print_line(
-            f"Surrogate and model predict the same class for {fidelity.agreement:.1%} of complete inputs{advice}"
-        )
-
-
-def _calibrate(explainer: fw.FeatureExplainer, x_valid: pd.DataFrame | NDArray[Any]) -> None:
-    """Estimate errors, for the semivalue that was learned or for the usual ones, and print how good that is."""
-    weights = None if isinstance(explainer.fitted_.objective, Kernel) else [fw.Shapley(), *fw.semivalues.FEASIBLE_SET]
-    error_model = explainer.calibrate(x_valid, weights=weights)
-    score = error_model.scores[0]
-    print_line(
-        f"Errors calibrated for {counted(len(error_model.weights), 'semivalue')} on {error_model.n_inputs} inputs not "
-        f"trained on. On half of them, expected and measured errors of {error_model.weights[0]} have a rank "
-        f"correlation of {score.spearman:.2f}; the ratio of their mean squares is {score.ratio:.2f}."
-    )
-
-
-def _save(explainer: fw.FeatureExplainer, saved: Checkpoints) -> None:
+def _save(explainer: fw.FeatureExplainer | ExactExplainer, saved: Checkpoints) -> None:
     """Write the explainer; remove its checkpoints, and the report of the explainer that it replaces."""
     outdated = _has_our_report(saved.out)
-    explainer.save(saved.out)
+    explainer.save(saved.out if isinstance(explainer, fw.FeatureExplainer) else saved.out / FILE)
     saved.remove()
     if outdated:
         (saved.out / REPORT).unlink(missing_ok=True)
-
-
-def _report_explainer(explainer: fw.FeatureExplainer, x_valid: pd.DataFrame | NDArray[Any], path: Path) -> None:
-    """Measure the explainer on inputs not trained on: on fewer, the more players they have."""
-    from fwshapley.explanation.report import write_report  # noqa: PLC0415 - slow to import, and rarely needed
-
-    count = min(max(REPORTED_PATCHES // explainer.players_.n_players, MOST_REPORTED // 2), MOST_REPORTED)
-    print_line(f"writing the report on {counted(min(count, len(x_valid)), 'input')}; this takes minutes")
-    write_report(explainer, x_valid[:count], path)

@@ -1,12 +1,11 @@
-"""Files as inputs of a model; their format is found when an explainer is fitted, and used again when it explains."""
+"""Files as inputs of a model."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,11 +14,11 @@ from rich.text import Text
 
 from fwshapley._internal.wording import counted, listed, listed_whole
 from fwshapley.cli.console import errors
+from fwshapley.cli.input_format import InputFormat, with_kind
 from fwshapley.cli.pictures.files import (
     AXES,
     SUFFIXES,
     Color,
-    Layout,
     Size,
     about_skipped,
     channels_first,
@@ -37,106 +36,9 @@ from fwshapley.tables.reading import (
     open_csv,
 )
 
-InputKind = Literal["table", "rows", "images"]
-"""Columns of a .csv file with their names; rows of numbers in an .npz file; images, in pictures or in an .npz file."""
-
 NAME_ARRAYS = ("names", "columns", "feature_names")
 COLORS: Mapping[int, Color] = {1: "gray", 3: "rgb"}
 LARGEST_BYTE = 255
-KIND_NAMES: Mapping[InputKind, str] = {
-    "table": "a .csv file",
-    "rows": "an .npz file of rows of numbers",
-    "images": "pictures, or an .npz file of images",
-}
-
-
-@dataclass(frozen=True)
-class InputFormat:
-    """How files become inputs. Attributes that are None are inferred from the first file that is read.
-
-    Attributes:
-        kind: of inputs.
-        columns: of a table, in the order of the model.
-        texts: columns of a table that contain text.
-        left_out: columns of a table that are not features.
-        encoding: of .csv files.
-        layout: order of the axes of images in the first file.
-        size: of images.
-        channels: of images.
-        color: of pictures.
-        has_bytes: whether images in the first file were bytes.
-        scaled: whether bytes are divided by 255.
-        mean: subtracted from each channel of images, after that.
-        std: divides each channel of images, after that.
-    """
-
-    kind: InputKind | None = None
-    columns: tuple[str, ...] | None = None
-    texts: tuple[str, ...] | None = None
-    left_out: tuple[str, ...] = ()
-    encoding: str = "utf-8"
-    layout: Layout | None = None
-    size: Size | None = None
-    channels: int | None = None
-    color: Color | None = None
-    has_bytes: bool | None = None
-    scaled: bool = True
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        wrong = [number for number in self.std or () if not np.float32(number) >= np.finfo(np.float32).tiny]
-        if wrong:
-            raise ValueError(f"--std must be positive, got {wrong[0]:g}: images are divided by it")
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> InputFormat:
-        """Return the format that was saved as JSON."""
-        plain: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
-        }
-        return cls(**plain | {"size": None if plain["size"] is None else Size(*plain["size"])})
-
-    def normalize(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Subtract the mean of images and divide by their deviation, in place, and return them."""
-        mean, std = self._constants(images.shape[1])
-        if mean is not None:
-            images -= mean
-        if std is not None:
-            images /= std
-        return images
-
-    def denormalize(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return images as they were before `normalize`."""
-        mean, std = self._constants(images.shape[1])
-        scaled = images if std is None else images * std
-        return scaled if mean is None else scaled + mean
-
-    def _constants(self, channels: int) -> list[NDArray[np.float32] | None]:
-        """Mean and deviation of each channel where they are given, to broadcast against images."""
-        for name, constants in (("mean", self.mean), ("std", self.std)):
-            if constants and len(constants) not in (1, channels):
-                raise ValueError(f"--{name} has {len(constants)} numbers for images of {counted(channels, 'channel')}")
-        return [
-            np.asarray(numbers, np.float32).reshape(-1, 1, 1) if numbers else None for numbers in (self.mean, self.std)
-        ]
-
-
-def image_format(
-    size: str | None,
-    gray: bool | None,  # noqa: FBT001 - an option with three values
-    mean: str | None,
-    std: str | None,
-    **others: Any,  # noqa: ANN401 - other attributes
-) -> InputFormat:
-    """Return the format that options of the command line give."""
-    return InputFormat(
-        size=None if size is None else Size.parse(size),
-        color=None if gray is None else "gray" if gray else "rgb",
-        mean=None if mean is None else parse_number_list(mean),
-        std=None if std is None else parse_number_list(std),
-        **others,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,17 +77,6 @@ class Inputs:
     def take(self, places: NDArray[np.int64]) -> pd.DataFrame | NDArray[Any]:
         """Return some of the inputs."""
         return self.x.iloc[places] if isinstance(self.x, pd.DataFrame) else self.x[places]
-
-
-def parse_number_list(text: str) -> tuple[float, ...]:
-    """Return numbers separated by commas."""
-    try:
-        numbers = tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise ValueError(f"{text!r} must be a number, or several separated by commas") from error
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"{text!r} must be finite numbers")
-    return numbers
 
 
 def read_inputs(
@@ -232,36 +123,33 @@ def _find_reader(path: Path) -> Any:  # noqa: ANN401 - a function
     )
 
 
-def _with_kind(wanted: InputFormat, kind: InputKind, path: Path) -> InputFormat:
-    """Return the format with the kind that a file is of, or raise an error if it does not fit."""
-    what = f"{path} contains images" if kind == "images" else f"{path} is {KIND_NAMES[kind]}"
-    if wanted.kind not in (None, kind):
-        raise ValueError(f"{what}, and the explainer takes {KIND_NAMES[wanted.kind]}")
-    if kind != "images" and (wanted.mean or wanted.std or wanted.size):
-        raise ValueError(f"--size, --mean and --std are for images; {what}")
-    if kind != "table" and wanted.left_out:
-        raise ValueError(f"there is no column {wanted.left_out[0]} to leave out: {what}")
-    return replace(wanted, kind=kind)
-
-
 def _read_table(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
-    wanted = _with_kind(wanted, "table", path)
+    is_first = wanted.kind is None
+    wanted = with_kind(wanted, "table", path)
     file = open_csv(path, wanted.encoding)
     columns = wanted.columns or tuple(name for name in file.names if name not in wanted.left_out)
-    for name in (*columns, *wanted.left_out) if wanted.texts is None else columns:
+    if is_first:
+        columns = _as_in_file(columns, file.names)
+        wanted = replace(wanted, columns=columns, texts=_as_in_file(wanted.texts or (), file.names))
+    for name in (*columns, *wanted.left_out) if is_first else columns:
         check_column(path, name, file.names, "--ignore")
     if not columns:
         raise ValueError(f"{path} has no column left to explain: all of them are left out")
     frame, notes = file.read(wanted.texts or ())
     x = frame[list(columns)]
-    if wanted.texts is None:
-        wanted = replace(wanted, columns=columns, texts=tuple(name for name in columns if _is_text(x[name])))
-        notes = (
-            _about_features(path, x, wanted.texts or (), [name for name in file.names if name not in columns]) + notes
-        )
+    if is_first:
+        texts = tuple(name for name in columns if name in (wanted.texts or ()) or _is_text(x[name]))
+        wanted = replace(wanted, texts=texts)
+        notes = _about_features(path, x, texts, [name for name in file.names if name not in columns]) + notes
     else:
         notes = [f"{path.name}: {counted(len(x), 'row')}", *notes]
     return Inputs(x, (str(path),) * len(x), tuple(map(int, frame.index)), None, tuple(notes)), wanted
+
+
+def _as_in_file(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Return names of columns as a file has them: LightGBM has replaced their spaces."""
+    spaced = {name.replace(" ", "_"): name for name in known}
+    return tuple(name if name in known else spaced.get(name, name) for name in names)
 
 
 def _is_text(entries: pd.Series) -> bool:
@@ -294,7 +182,7 @@ def _read_arrays(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
         raise ValueError(f"{name} of {path} must be numbers, a row or an image per input; got {x.dtype} {x.shape}")
     if x.ndim > 2:  # noqa: PLR2004 - rows and columns
         return _read_image_array(path, x, wanted)
-    wanted = _with_kind(wanted, "rows", path)
+    wanted = with_kind(wanted, "rows", path)
     named = next((arrays[key] for key in NAME_ARRAYS if key in arrays), None)
     columns = None if named is None or named.size != x.shape[1] else tuple(map(str, named.reshape(-1)))
     note = f"{path.name}: {counted(len(x), 'row')}, {counted(x.shape[1], 'column')} of numbers"
@@ -302,7 +190,7 @@ def _read_arrays(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
 
 
 def _read_image_array(path: Path, x: NDArray[Any], wanted: InputFormat) -> tuple[Inputs, InputFormat]:
-    wanted = _with_kind(wanted, "images", path)
+    wanted = with_kind(wanted, "images", path)
     layout = wanted.layout if wanted.layout is not None and x.ndim == len(wanted.layout) else find_layout(x)
     images = channels_first(x, layout)
     size = Size(*images.shape[2:])
@@ -344,7 +232,7 @@ def _scale_images(
 def _read_pictures(
     paths: Sequence[Path], wanted: InputFormat, most: int | None, seed: int
 ) -> tuple[Inputs, InputFormat]:
-    wanted = _with_kind(wanted, "images", paths[0])
+    wanted = with_kind(wanted, "images", paths[0])
     folders = {file: path for path in paths for file in find_images(path)}
     files = list(folders)
     chosen = [files[place] for place in _places(len(files), most, seed)]

@@ -32,7 +32,13 @@ OutputChoice = Literal["auto", Output]
 
 MOST_NAMES = 12
 
-KINDS_OF_MODEL = "'package.module:attribute', 'file.py:attribute', or a .pt2 file saved by torch.export.save"
+TREE_FILES = {".json", ".txt", ".ubj", ".cbm", ".model", ".lgb"}
+"""Endings of files of XGBoost, LightGBM and CatBoost; binary ones are refused with what to save instead."""
+
+KINDS_OF_MODEL = (
+    "'package.module:attribute', 'file.py:attribute', a .pt2 file saved by torch.export.save, or a model that XGBoost "
+    "or CatBoost saved as .json or LightGBM as .txt"
+)
 HOW_TO_EXPORT = (
     'torch.export.export(model.eval(), (x,), dynamic_shapes=({0: torch.export.Dim("batch")},)), where x is a batch of '
     "two inputs or more"
@@ -40,13 +46,14 @@ HOW_TO_EXPORT = (
 
 
 def find_model(name: str, output: OutputChoice) -> Any:  # noqa: ANN401 - a torch module, a function or an estimator
-    """Return the model of a name: a torch module, a function or an estimator.
+    """Return the model of a name: a torch module, a function, an estimator, or the trees of a file.
 
     Python is run to get it: the module is imported, with the current folder (or the file's) first on the path. The
     attribute is the model itself; with () behind it, it is called without arguments and returns the model.
 
     Args:
-        name: package.module:attribute, file.py:attribute, either with () behind it, or a .pt2 file.
+        name: package.module:attribute, file.py:attribute, either with () behind it, a .pt2 file, or a file of a
+            boosting library.
         output: how outputs of a .pt2 file are read: logits of classes ("auto" too) or labels, or values.
     """
     path = Path(name)
@@ -62,6 +69,10 @@ def find_model(name: str, output: OutputChoice) -> Any:  # noqa: ANN401 - a torc
             f"{name} cannot be read: write a function that returns its outputs, such as 'predict' in model.py, and "
             f"give model.py:predict. A model must be {KINDS_OF_MODEL}"
         )
+    if path.suffix.lower() in TREE_FILES:
+        from fwshapley.trees.reading import read_model  # noqa: PLC0415 - it needs numba
+
+        return read_model(path)
     where, colon, attribute = name.rpartition(":")
     if not colon or not where or not attribute:
         raise ValueError(f"a model must be {KINDS_OF_MODEL}; got {name!r}")

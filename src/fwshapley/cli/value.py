@@ -26,7 +26,7 @@ from fwshapley.cli.console import (
     errors_explained,
     print_line,
 )
-from fwshapley.cli.input_files import image_format
+from fwshapley.cli.input_format import image_format
 from fwshapley.cli.pictures.features import Training, read_folders
 from fwshapley.cli.value_report import Labeled, inspect, result_names, show, write_results
 from fwshapley.games.knn import Utility

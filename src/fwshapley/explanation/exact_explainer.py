@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 MAX_NAMED = 12
 """Outputs that an error lists."""
 
+SAME_MODEL = 1e-4
+"""Largest difference, relative and absolute, between predictions of the same model on different machines."""
+
 
 class ExactExplainer(ABC):
     """Computes exact values of the players of each input, under any number of weightings.
@@ -33,6 +37,7 @@ class ExactExplainer(ABC):
         base_values: (outputs,), the value of the empty coalition.
         has_classes: whether the outputs are mutually exclusive classes.
         method: name of the method, in results.
+        metadata: anything JSON-compatible that `save` writes into the file, such as how the explainer was made.
     """
 
     players: Players
@@ -40,6 +45,7 @@ class ExactExplainer(ABC):
     base_values: Float64[ndarray, " outputs"]
     has_classes: bool
     method: ClassVar[str]
+    metadata: dict[str, Any] | None = None
 
     def explain(
         self,
@@ -98,12 +104,20 @@ class ExactExplainer(ABC):
         return to_shap(self.explain(x, weights=weights, outputs=outputs, total="efficient"))
 
     def predict(self, x: Array) -> Float64[ndarray, "rows outputs"]:
-        """Return what the model predicts, on the scale that is explained: the value of all players together.
+        """Return what the model predicts, on the scale of the values: the value of all players together.
 
         Args:
             x: (rows, features), an array or a DataFrame.
         """
         return self._predict(self._encode(x))
+
+    @abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the explainer to one safetensors file, without pickle.
+
+        Args:
+            path: file to write; an existing file is replaced.
+        """
 
     @property
     @abstractmethod
@@ -168,6 +182,13 @@ def name_outputs(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
     if names is not None and len(names) != count:
         raise ValueError(f"output_names has {len(names)} names for a model of {counted(count, 'output')}")
     return tuple(f"output {number}" for number in range(count)) if names is None else tuple(names)
+
+
+def check_same_model(saved: Float64[ndarray, " outputs"], found: Float64[ndarray, " outputs"], path: str) -> None:
+    """Raise a ValueError unless a model that is passed to `load` predicts what the one that was explained predicts."""
+    if saved.shape != found.shape or not np.allclose(saved, found, rtol=SAME_MODEL, atol=SAME_MODEL):
+        expected, got = (", ".join(f"{value:.6g}" for value in values[:MAX_NAMED]) for values in (saved, found))
+        raise ValueError(f"model must be the model that {path} explains, which predicts {expected}; this one: {got}")
 
 
 def _output_number(output: object, names: Sequence[str]) -> int:

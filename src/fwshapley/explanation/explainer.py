@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from fwshapley._internal.checks import Array, check_choice, check_flag, check_kind, check_seed, shorten
+from fwshapley._internal.checks import Array, check_choice, check_flag, check_kind, check_names, check_seed, shorten
 from fwshapley._internal.progress import announce
 from fwshapley._internal.wording import counted, duration
 from fwshapley.explanation.attribution import Attribution
@@ -47,9 +48,10 @@ class Explainer:
         players: what gets credit; by default each column of a table.
         output: scale of the values. "auto" is what the method explains: margins of boosted trees, probabilities of
             forests, scores of linear classifiers (`decision_function`), probabilities of other classifiers.
+        output_names: one per output; by default the classes of an estimator.
         method: "auto", or one that must be used.
         budget: of training, if there is any.
-        device: of torch modules and of training.
+        device: of torch modules and of training, and of trees if it is a GPU such as "cuda".
         seed: of everything random.
         progress: say what was chosen, and show progress.
 
@@ -80,6 +82,7 @@ class Explainer:
         *,
         players: Players | None = None,
         output: Output | Literal["auto"] = "auto",
+        output_names: Sequence[str] | None = None,
         method: Method = "auto",
         budget: Budget = DEFAULT_BUDGET,
         device: Any = "auto",  # noqa: ANN401 - a name or a torch device
@@ -93,32 +96,29 @@ class Explainer:
         check_budget(budget)
         check_seed(seed)
         check_flag("progress", progress)
-        refusals = []
-        for name, make in EXACT.items():
-            if method not in ("auto", name):
-                continue
-            try:
-                self.explainer, self.reason = make(
-                    model, data, players, output, device=device, seed=seed, progress=progress
-                )
-            except NotApplicableError as error:
-                if method == name:
-                    raise ValueError(f"method={name!r} cannot be used: {error}") from error
-                refusals.append(str(error))
-                continue
-            self.method = name
-            break
-        else:
-            self.method = "learned"
-            self.reason = "; ".join(refusals) or "it was requested"
+        explainer, self.method, self.reason = choose_method(
+            model,
+            data,
+            players=players,
+            output=output,
+            output_names=output_names,
+            method=method,
+            device=device,
+            seed=seed,
+            progress=progress,
+        )
+        if explainer is None:
             _require(data)
-        work = f"training a network for up to {_spelled(budget)}" if self.method == "learned" else "exact values"
+        work = f"training a network for up to {_spelled(budget)}" if explainer is None else "exact values"
         announce("fw.Explainer", work, f"since {self.reason}", enabled=progress)
-        if self.method == "learned":
+        if explainer is None:
             from fwshapley.explanation.feature_explainer import FeatureExplainer  # noqa: PLC0415 - it needs torch
 
-            learned = FeatureExplainer(model, players, output=output, device=device, seed=seed)
-            self.explainer = learned.fit(data, budget=budget, progress=progress)
+            learned = FeatureExplainer(
+                model, players, output=output, output_names=output_names, device=device, seed=seed
+            )
+            explainer = learned.fit(data, budget=budget, progress=progress)
+        self.explainer = explainer
 
     def __repr__(self) -> str:
         return f"Explainer({self.method}: {self.reason})"
@@ -151,15 +151,58 @@ class Explainer:
         return self.explainer(x, weights=weights)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the explainer that was chosen, which `fw.load` reads; those that call the model cannot be saved.
+        """Save the explainer that was chosen, which `fw.load` reads.
+
+        Enumeration and linear pipelines call the model, which is not saved: pass it to `fw.load` as model=...
 
         Args:
             path: a file; for a learned explainer a folder.
         """
-        save = getattr(self.explainer, "save", None)
-        if save is None:
-            raise TypeError("enumeration calls the model itself, so there is nothing to save: make the explainer again")
-        save(path)
+        self.explainer.save(path)
+
+
+class Choice(NamedTuple):
+    """How a model is explained.
+
+    Attributes:
+        explainer: the exact explainer; None if one must be trained.
+        method: "trees", "linear", "enumeration" or "learned".
+        reason: why.
+    """
+
+    explainer: ExactExplainer | None
+    method: Method
+    reason: str
+
+
+def choose_method(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    *,
+    method: Method = "auto",
+    players: Players | None = None,
+    output: Output | Literal["auto"] = "auto",
+    output_names: Sequence[str] | None = None,
+    device: Any = "auto",  # noqa: ANN401 - a name or a torch device
+    seed: int = 0,
+    progress: bool = True,
+) -> Choice:
+    """Make the exact explainer that a model allows; arguments as in `Explainer`. Nothing is trained."""
+    refusals = []
+    for name, make in EXACT.items():
+        if method not in ("auto", name):
+            continue
+        try:
+            explainer, reason = make(
+                model, data, players, output, output_names, device=device, seed=seed, progress=progress
+            )
+        except NotApplicableError as error:
+            if method == name:
+                raise ValueError(f"method={name!r} cannot be used: {error}") from error
+            refusals.append(str(error))
+        else:
+            return Choice(explainer, name, reason)
+    return Choice(None, "learned", "; ".join(refusals) or "it was requested")
 
 
 MOST_COMPARED = 100
@@ -177,13 +220,17 @@ def _explain_trees(
     data: Array | None,
     players: Players | None,
     output: Output | Literal["auto"],
+    output_names: Sequence[str] | None,
+    *,
+    device: Any,  # noqa: ANN401 - a name or a torch device
     **_: Any,  # noqa: ANN401 - of other methods
 ) -> tuple[ExactExplainer, str]:
-    from fwshapley.trees.reading import is_tree_model, read_model  # noqa: PLC0415 - not needed by other methods
+    from fwshapley.trees.libraries import is_tree_model  # noqa: PLC0415 - not needed by other methods
 
     if not is_tree_model(model):
         raise NotApplicableError(f"{_name_of(model)} is not a tree ensemble")
     from fwshapley.trees.explainer import TreeExplainer  # noqa: PLC0415 - it needs numba
+    from fwshapley.trees.reading import read_model  # noqa: PLC0415 - as above
 
     try:
         ensemble = read_model(model, categories=data)
@@ -191,13 +238,17 @@ def _explain_trees(
         if isinstance(model, str | os.PathLike):  # nothing else can explain a file
             raise
         raise NotApplicableError(str(error)) from error
-    explainer = TreeExplainer(ensemble, data, players=players)
+    names = _check_output_names(output_names, ensemble.n_outputs)
+    if names is not None:
+        ensemble = replace(ensemble, output_names=names)
+    name = ensemble.source or _name_of(model)
+    explainer = TreeExplainer(ensemble, data, players=players, device="cpu" if device == "auto" else str(device))
     if output not in ("auto", "raw", ensemble.output) and not (
         output == "logit" and _predicts_log_odds(explainer, model, data)
     ):
-        raise NotApplicableError(f"the trees of {_name_of(model)} add up to a {ensemble.output}, not to a {output}")
+        raise NotApplicableError(f"the trees of {name} add up to a {ensemble.output}, not to a {output}")
     game = "training weights stand in for hidden features" if data is None else _averaged(len(data))
-    return explainer, f"{_name_of(model)} is a tree ensemble; {game}"
+    return explainer, f"{name} is a tree ensemble; {game}"
 
 
 def _explain_linear(
@@ -205,6 +256,7 @@ def _explain_linear(
     data: Array | None,
     players: Players | None,
     output: Output | Literal["auto"],
+    output_names: Sequence[str] | None,
     **_: Any,  # noqa: ANN401 - of other methods
 ) -> tuple[ExactExplainer, str]:
     from fwshapley.explanation.linear_explainer import LinearExplainer, read_linear  # noqa: PLC0415 - it needs pandas
@@ -216,6 +268,8 @@ def _explain_linear(
         raise NotApplicableError(str(error)) from error
     if output not in ("auto", "raw") and not (output == "logit" and _predicts_log_odds(explainer, model, data)):
         raise NotApplicableError(f"the score of {linear.source} is linear, its {output} is not")
+    names = _check_output_names(output_names, len(explainer.output_names))
+    explainer.output_names = explainer.output_names if names is None else names
     return explainer, f"{linear.source} is a sum of effects of its columns; {_averaged(explainer.n_background)}"
 
 
@@ -224,6 +278,7 @@ def _explain_by_enumeration(
     data: Array | None,
     players: Players | None,
     output: Output | Literal["auto"],
+    output_names: Sequence[str] | None,
     **options: Any,  # noqa: ANN401 - device, seed and progress
 ) -> tuple[ExactExplainer, str]:
     data = _require(data)
@@ -235,9 +290,11 @@ def _explain_by_enumeration(
         raise NotApplicableError(f"{n_players} players are too many for enumeration (limit {MOST_ENUMERATED})")
     from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - as above
 
-    explainer = InterventionalExplainer(model, data, players=players, output=output, **options)
+    explainer = InterventionalExplainer(
+        model, data, players=players, output=output, output_names=output_names, **options
+    )
     coalitions = f"{counted(n_players, 'player')} have {2**n_players:,} coalitions"
-    return explainer, f"{coalitions}; {_averaged(len(explainer.background))}"
+    return explainer, f"{coalitions}; {_averaged(len(explainer.background), explainer.n_available)}"
 
 
 EXACT: Mapping[Method, Callable[..., tuple[ExactExplainer, str]]] = {
@@ -248,9 +305,22 @@ EXACT: Mapping[Method, Callable[..., tuple[ExactExplainer, str]]] = {
 """Exact methods, in the order in which they are tried."""
 
 
-def _averaged(n_background: int) -> str:
+def _averaged(n_background: int, n_available: int | None = None) -> str:
     """Return what becomes of hidden features, for reasons."""
-    return f"hidden features take values from {counted(n_background, 'background row')}"
+    some = "" if n_available in (None, n_background) else f" of {n_available:,}"
+    return (
+        f"hidden features take values from {n_background:,}{some} background {'row' if n_background == 1 else 'rows'}"
+    )
+
+
+def _check_output_names(names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
+    """Return names of outputs, or raise an error unless there is one per output."""
+    if names is None:
+        return None
+    checked = check_names("output_names", names)
+    if len(checked) != count:
+        raise ValueError(f"output_names has {len(checked)} names for a model of {counted(count, 'output')}")
+    return checked
 
 
 def _require(data: Array | None) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
@@ -17,11 +18,12 @@ from jaxtyping import Float64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from fwshapley._internal.checks import Array, check_choice, check_names, check_seed, check_whole
+from fwshapley._internal.checks import Array, check_choice, check_names, check_path, check_seed, check_whole
 from fwshapley._internal.progress import ProgressBar
+from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley.estimators import exact_values
-from fwshapley.explanation.exact_explainer import ExactExplainer, choose_players, name_outputs
+from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
 from fwshapley.explanation.functions import call_function, find_function, find_output
 from fwshapley.explanation.inputs import check_model
 from fwshapley.explanation.predictions import predict
@@ -66,6 +68,7 @@ class InterventionalExplainer(ExactExplainer):
         (2, 5, 3, 1)
     """
 
+    kind = "interventional explainer"
     method = "enumeration"
 
     def __init__(
@@ -82,7 +85,8 @@ class InterventionalExplainer(ExactExplainer):
         progress: bool = True,
     ) -> None:
         check_choice("output", output, ("auto", *get_args(Output)))
-        self.schema, rows = read_background(background, any_model=not isinstance(model, nn.Module))
+        self.is_module = isinstance(model, nn.Module)
+        self.schema, rows = read_background(background, any_model=not self.is_module)
         self.progress = progress
         self.players = _choose_few_players(players, self.schema)
         self.n_available = len(rows)
@@ -114,6 +118,67 @@ class InterventionalExplainer(ExactExplainer):
             "output": self.output,
             "version": __version__,
         }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the explainer to one safetensors file, without pickle; the model itself is not saved.
+
+        Args:
+            path: file to write; an existing file is replaced.
+        """
+        facts = {
+            "schema": self.schema.facts(),
+            "players": self.players.facts(),
+            "output": self.output,
+            "output_names": self.output_names,
+            "n_available": self.n_available,
+            "is_module": self.is_module,
+            "metadata": self.metadata,
+        }
+        arrays = {
+            "background": self.background,
+            "base_values": self.base_values,
+            "assignment": self.players.assignment,
+        }
+        save_bundle(check_path("path", path), self.kind, facts, arrays)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        model: nn.Module | Any = None,  # noqa: ANN401 - a function or an estimator
+        device: str | torch.device = "auto",
+        progress: bool = True,
+    ) -> InterventionalExplainer:
+        """Read an explainer that `save` wrote.
+
+        Args:
+            path: the file.
+            model: the model that was explained, which the file does not contain.
+            device: as in the constructor.
+            progress: as in the constructor.
+        """
+        facts, arrays = load_bundle(check_path("path", path), cls.kind)
+        if model is None:
+            raise ValueError(f"{path} calls the model that it explains, and does not contain it: pass it as model=...")
+        if isinstance(model, nn.Module) != facts["is_module"]:
+            expected = "a torch module" if facts["is_module"] else "a function or an estimator"
+            raise TypeError(f"model must be {expected}, as the one that {path} explains; got {type(model).__name__}")
+        explainer = cls.__new__(cls)
+        explainer.schema = TableSchema.from_facts(facts["schema"])
+        explainer.players = Players.from_facts(facts["players"], arrays["assignment"])
+        explainer.progress, explainer.is_module = progress, facts["is_module"]
+        explainer.n_available, explainer.background = facts["n_available"], arrays["background"]
+        explainer._ask, explainer.output, _ = _as_function(  # noqa: SLF001 - of this class
+            model, explainer.schema, explainer.background, facts["output"], choose_device(device)
+        )
+        explainer.output_names = tuple(facts["output_names"])
+        explainer.has_classes = KINDS[explainer.output] == "classes"
+        explainer.base_values = arrays["base_values"]
+        means = explainer._link(explainer._ask(explainer.background).mean(0))  # noqa: SLF001 - of this class
+        check_same_model(explainer.base_values, means, str(path))
+        explainer.metadata = facts["metadata"]
+        return explainer
 
     def _encode(self, x: Array) -> Rows:
         return encode_rows("x", x, self.schema)

@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from fwshapley._internal.checks import Array, check_path
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
-from fwshapley.explanation.exact_explainer import ExactExplainer, choose_players, name_outputs
+from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
 from fwshapley.explanation.functions import call_function
 from fwshapley.explanation.table_rows import Rows, encode_rows, read_background
 from fwshapley.players import Players
@@ -106,28 +106,40 @@ class LinearExplainer(ExactExplainer):
         self.players = choose_players(players, self.schema.names, named=self.schema.is_frame)
         self.source = linear.source
         self.n_background = len(rows)
-
-        def predict(some: Rows) -> Float64[ndarray, "rows outputs"]:
-            return call_function(linear.predict, self.schema.from_numbers(some), len(some))
-
-        self._score: Score | None = predict
-        scores = predict(rows)
+        scores = self._connect(linear, rows)
+        self.reference, self.reference_score = rows[:1], scores[0]
         self.has_classes = linear.output_names is not None
         self.output_names = _name_scores(linear.output_names, scores.shape[1])
         self.coefficients = _usable_coefficients(linear, self.schema, scores.shape[1])
+        self._find_effects()
         if self.coefficients is None:
-            self._effects: Effects = _effects_of_entries(predict, rows[:1])
             self.mean_effects = self._effects(rows).mean(0)
         else:
-            self._effects = _linear_effects(self.coefficients)
             self.mean_effects = self._effects(rows.mean(0, keepdims=True))[0]
-        self._intercept = scores[0] - self._effects(rows[:1])[0].sum(0)
         self.base_values = self._intercept + self.mean_effects.sum(0)
         self._check_sum(rows, self._effects(rows))
         if self.coefficients is not None:  # a link function has no effect on a background of one row
             other = self.schema.from_numbers(rows[:1] + np.sign(self.coefficients[:, 0]))
             other_row = self.schema.to_numbers(other)  # rounded, where a column contains whole numbers
             self._check_sum(other_row, self._effects(other_row))
+
+    def _connect(self, linear: LinearModel, rows: Rows) -> Float64[ndarray, "rows outputs"]:
+        """Keep the model's scores as a function of rows, and return those of some."""
+
+        def score(some: Rows) -> Float64[ndarray, "rows outputs"]:
+            return call_function(linear.predict, self.schema.from_numbers(some), len(some))
+
+        self._score: Score | None = score
+        return score(rows)
+
+    def _find_effects(self) -> None:
+        """Find the effects of columns, by coefficients or by calling the model, and what is added to their sum."""
+        if self.coefficients is not None:
+            self._effects: Effects = _linear_effects(self.coefficients)
+        else:
+            assert self._score is not None  # noqa: S101 - the model is at hand where there are no coefficients
+            self._effects = _effects_of_entries(self._score, self.reference)
+        self._intercept = self.reference_score - self._effects(self.reference)[0].sum(0)
 
     def __repr__(self) -> str:
         return f"LinearExplainer({self.source}, {self.players.n_players} players)"
@@ -144,16 +156,11 @@ class LinearExplainer(ExactExplainer):
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the explainer to one safetensors file, without pickle; one that calls its model cannot be saved.
+        """Write the explainer to one safetensors file, without pickle; a model that it calls is not saved.
 
         Args:
             path: file to write; an existing file is replaced.
         """
-        if self.coefficients is None:
-            raise TypeError(
-                f"this explainer calls {self.source}, which cannot be saved without pickle; make it again with "
-                "LinearExplainer(model, background), which takes no training"
-            )
         facts = {
             "schema": self.schema.facts(),
             "players": self.players.facts(),
@@ -161,23 +168,36 @@ class LinearExplainer(ExactExplainer):
             "has_classes": self.has_classes,
             "source": self.source,
             "n_background": self.n_background,
+            "needs_model": self.coefficients is None,
+            "metadata": self.metadata,
         }
         arrays = {
-            "coefficients": self.coefficients,
             "mean_effects": self.mean_effects,
-            "intercept": self._intercept,
+            "reference": self.reference,
+            "reference_score": self.reference_score,
             "assignment": self.players.assignment,
         }
+        if self.coefficients is not None:
+            arrays["coefficients"] = self.coefficients
         save_bundle(check_path("path", path), self.kind, facts, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LinearExplainer:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        model: Any = None,  # noqa: ANN401 - of scikit-learn
+    ) -> LinearExplainer:
         """Read an explainer that `save` wrote.
 
         Args:
             path: the file.
+            model: the model that was explained. It is needed if it is a pipeline, which the file does not contain.
         """
         facts, arrays = load_bundle(check_path("path", path), cls.kind)
+        if model is None and facts["needs_model"]:
+            raise ValueError(f"{path} calls the pipeline that it explains, {facts['source']}: pass it as model=...")
+        linear = None if model is None else read_linear(model)
         explainer = cls.__new__(cls)
         explainer.schema = TableSchema.from_facts(facts["schema"])
         explainer.players = Players.from_facts(facts["players"], arrays["assignment"])
@@ -185,12 +205,15 @@ class LinearExplainer(ExactExplainer):
         explainer.source = facts["source"]
         explainer.n_background = facts["n_background"]
         explainer.has_classes = facts["has_classes"]
+        explainer.coefficients, explainer.mean_effects = arrays.get("coefficients"), arrays["mean_effects"]
+        explainer.reference, explainer.reference_score = arrays["reference"], arrays["reference_score"]
+        explainer.metadata = facts["metadata"]
         explainer._score = None  # noqa: SLF001 - of this class
-        explainer.coefficients = arrays["coefficients"]
-        explainer.mean_effects = arrays["mean_effects"]
-        explainer._effects = _linear_effects(arrays["coefficients"])  # noqa: SLF001 - of this class
-        explainer._intercept = arrays["intercept"]  # noqa: SLF001 - of this class
-        explainer.base_values = arrays["intercept"] + arrays["mean_effects"].sum(0)
+        if linear is not None:
+            scores = explainer._connect(linear, explainer.reference)  # noqa: SLF001 - of this class
+            check_same_model(explainer.reference_score, scores[0], str(path))
+        explainer._find_effects()  # noqa: SLF001 - of this class
+        explainer.base_values = explainer._intercept + explainer.mean_effects.sum(0)  # noqa: SLF001 - of this class
         return explainer
 
     def _encode(self, x: Array) -> Rows:

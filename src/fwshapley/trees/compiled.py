@@ -20,7 +20,7 @@ try:
     from llvmlite import ir
     from numba.extending import intrinsic
 except ImportError as error:  # pragma: no cover - numba is a dependency of the tests
-    raise ImportError("tree ensembles need numba: pip install 'fwshapley[trees]'") from error
+    raise ModuleNotFoundError("tree ensembles need numba: pip install 'fwshapley[trees]'") from error
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -132,7 +132,7 @@ class TreeExplainer(ExactExplainer):
         arrays["assignment"] = self.players.assignment
         if self.background is not None:
             arrays |= {"background": self.background.rows, "background_weights": self.background.weight}
-        facts = {"ensemble": facts, "players": self.players.facts()}
+        facts = {"ensemble": facts, "players": self.players.facts(), "metadata": self.metadata}
         save_bundle(check_path("path", path), self.kind, facts, arrays)
 
     @classmethod
@@ -153,6 +153,7 @@ class TreeExplainer(ExactExplainer):
             background = Background(arrays["background"], arrays["background_weights"])
         ensemble = TreeEnsemble.from_bundle(Bundle(facts["ensemble"], trees))
         explainer._assemble(ensemble, Players.from_facts(facts["players"], arrays["assignment"]), background)  # noqa: SLF001 - its own class
+        explainer.metadata = facts["metadata"]
         return explainer
 
     def _encode(self, x: Array) -> Float64[ndarray, "rows features"]:

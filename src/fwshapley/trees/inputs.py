@@ -57,7 +57,7 @@ def encode_rows(
     for column in np.flatnonzero(~np.isnan(missing_number)):
         rows[rows[:, column] == missing_number[column], column] = np.nan
     _check_codes(rows, is_categorical, names)
-    _check_missing(rows, accepts_missing, names)
+    _check_missing(rows, accepts_missing, names, x.index if is_frame else range(len(rows)))
     return rows
 
 
@@ -94,7 +94,10 @@ def _check_codes(
 
 
 def _check_missing(
-    rows: Float64[ndarray, "rows features"], accepts_missing: Bool[ndarray, " features"], names: Sequence[str]
+    rows: Float64[ndarray, "rows features"],
+    accepts_missing: Bool[ndarray, " features"],
+    names: Sequence[str],
+    labels: Any,  # noqa: ANN401 - an index or a range
 ) -> None:
     """Raise a ValueError if a value is missing for which the model has no rule."""
     refused = np.isnan(rows[:, ~accepts_missing])
@@ -102,8 +105,8 @@ def _check_missing(
         row, number = np.argwhere(refused)[0]
         name = names[int(np.flatnonzero(~accepts_missing)[number])]
         raise ValueError(
-            f"x must not contain missing values: row {row}, column {name!r} is NaN, and the model has no rule for its "
-            "missing values; impute them as in training"
+            f"x must not contain missing values: row {labels[row]}, column {name!r} is NaN, and the model has no rule "
+            "for its missing values; impute them as in training"
         )
 
 

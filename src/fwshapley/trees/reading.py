@@ -9,9 +9,7 @@ from typing import Any
 
 from fwshapley._internal.checks import Array, check_path, shorten
 from fwshapley.trees.ensemble import TreeEnsemble
-
-LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
-SKLEARN_BASES = ("BaseDecisionTree", "BaseForest", "BaseGradientBoosting", "BaseHistGradientBoosting")
+from fwshapley.trees.libraries import LIBRARIES, find_library
 
 
 def read_model(
@@ -47,7 +45,7 @@ def read_model(
         return model
     if isinstance(model, str | os.PathLike):
         return _read_file(check_path("model", model), output)
-    library = _library_of(model)
+    library = find_library(model)
     if library == "sklearn":
         from fwshapley.trees.sklearn_reader import read_sklearn  # noqa: PLC0415 - one reader is needed at a time
 
@@ -68,24 +66,6 @@ def read_model(
         f"model must be a fitted tree ensemble of {', '.join(LIBRARIES)}, or a path, got {shorten(model)}; "
         "use FeatureExplainer for other models"
     )
-
-
-def is_tree_model(model: object) -> bool:
-    """Whether a model is a path, an ensemble, or of a class that `read_model` may read."""
-    if isinstance(model, TreeEnsemble | str | os.PathLike):
-        return True
-    library = _library_of(model)
-    parents = [parent.__name__ for parent in type(model).__mro__]
-    return library is not None and (library != "sklearn" or any(name in parents for name in SKLEARN_BASES))
-
-
-def _library_of(model: object) -> str | None:
-    """Return the library that defines a model's class, or one that it inherits from."""
-    modules = [parent.__module__.split(".")[0] for parent in type(model).__mro__]
-    for library in ("xgboost", "lightgbm", "catboost", "sklearn"):  # the first three inherit from scikit-learn
-        if library in modules:
-            return library
-    return None
 
 
 def _read_file(path: Path, output: str | None) -> TreeEnsemble:

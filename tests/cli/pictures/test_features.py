@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 import fwshapley as fw
 from cli_cases import run
 from fwshapley._internal.files import locked
-from fwshapley.cli.input_files import InputFormat
+from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.pictures.features import choose_format
 from fwshapley.cli.pictures.files import Look, Size
 

@@ -17,7 +17,8 @@ from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.wording import counted
 from fwshapley.cli.console import about_budget, errors
-from fwshapley.cli.input_files import InputFormat, read_inputs
+from fwshapley.cli.input_files import read_inputs
+from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import find_model
 from fwshapley.cli.pictures.files import Look, Size, look_at
 from fwshapley.cli.pictures.labeled_folder import ClassFolder, Pictures, find_pictures

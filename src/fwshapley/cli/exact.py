@@ -1,0 +1,264 @@
+"""Exact explainers on the command line: made of a model or loaded from a file, and asked. Nothing is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+import fwshapley as fw
+from fwshapley._internal.wording import listed
+from fwshapley.cli.explanation_files import Explanations
+from fwshapley.cli.fit_record import SavedExplainer, columns_of_trees, find_file
+from fwshapley.cli.input_files import Inputs
+from fwshapley.cli.input_format import InputFormat
+from fwshapley.cli.model_loading import OutputChoice, find_model
+from fwshapley.cli.request import Request
+from fwshapley.explanation.exact_explainer import ExactExplainer
+from fwshapley.explanation.explainer import Choice, Method, choose_method
+from fwshapley.trees.libraries import is_tree_model
+
+SCALES: Mapping[str, str] = {
+    "margin": "margin, the score before the link function (for a classifier, log odds)",
+    "value": "the predicted value",
+    "raw": "raw, what the model returns",
+}
+"""Scales of values in more words."""
+
+REFUSED = "method='trees' cannot be used: "
+"""How an error starts that says why a model's trees cannot be used."""
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model that the command line names.
+
+    Attributes:
+        name: as it was given.
+        model: what was found.
+        trees: the model's trees, if it is a tree ensemble that can be read.
+    """
+
+    name: str
+    model: Any
+    trees: Any = None
+
+    @classmethod
+    def find(cls, name: str, output: OutputChoice, *, exact: bool = True) -> NamedModel:
+        """Find a model by name, and read its trees unless nothing exact is wanted."""
+        model = find_model(name, output)
+        is_read = type(model).__name__ == "TreeEnsemble"
+        return cls(name, model, model if is_read else _read_trees(model) if exact else None)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the model is a file of trees, which contains nothing else that could be called."""
+        return self.trees is not None and self.model is self.trees
+
+    @property
+    def about_columns(self) -> str:
+        """A note on the order of columns, if the model is an estimator that does not know their names."""
+        if hasattr(self.model, "n_features_in_") and not hasattr(self.model, "feature_names_in_"):
+            return "the model was fitted without names of columns: it gets them in the order of the file"
+        return ""
+
+    def with_columns(self, wanted: InputFormat) -> InputFormat:
+        """Return the format with the columns that the model was fitted with, if it has their names."""
+        if self.trees is not None and self.trees.named:
+            known = columns_of_trees(self.trees.feature_names, self.trees.levels)
+        else:
+            names = getattr(self.model, "feature_names_in_", None) if self.trees is None else None
+            known = InputFormat(columns=None if names is None else tuple(map(str, names)))
+        needed = [name for name in wanted.left_out if name in (known.columns or ())]
+        if needed:
+            raise ValueError(f"column {needed[0]} cannot be left out: the model was fitted with it")
+        return replace(wanted, columns=known.columns, texts=known.texts)
+
+    def choose(
+        self,
+        background: Inputs | None,
+        columns: tuple[str, ...] | None,
+        *,
+        method: Method,
+        output: OutputChoice = "auto",
+        output_names: list[str] | None = None,
+        device: str = "auto",
+        seed: int = 0,
+    ) -> Choice:
+        """Return the exact explainer that the model allows, or why there is none.
+
+        Args:
+            background: rows that stand in for hidden features.
+            columns: their names.
+            method: "auto", or the one to use.
+            output: scale of the values.
+            output_names: names of outputs.
+            device: of torch modules and trees.
+            seed: of the background rows that enumeration chooses.
+        """
+        with _named(background):
+            return choose_method(
+                self.model,
+                None if background is None else _as_trained(background.x, self.trees),
+                method="trees" if method == "auto" and self.is_file else method,
+                players=None if columns is None else fw.columns(len(columns), columns),
+                output=output,
+                output_names=output_names,
+                device=device,
+                seed=seed,
+            )
+
+
+def make_exact(
+    model: NamedModel,
+    background: Inputs | None,
+    columns: tuple[str, ...] | None,
+    *,
+    output_names: list[str] | None,
+    device: str,
+) -> tuple[ExactExplainer, str]:
+    """Return the exact explainer of a model, and a note on it; raise an error that says why there is none."""
+    if background is not None:
+        choice = model.choose(background, columns, method="auto", output_names=output_names, device=device)
+        if choice.explainer is None:
+            raise ValueError(
+                f"{model.name} has no exact values ({choice.reason}): train an explainer with fwshapley fit"
+            )
+        return choice.explainer, f"method {choice.method}: {choice.reason}"
+    if not is_tree_model(model.model):
+        raise ValueError(
+            f"{model.name} is not a tree ensemble, so --background must be given: rows that stand in for hidden "
+            "features. Linear models and tables of at most 12 columns then have exact values; for other models, "
+            "train an explainer with fwshapley fit"
+        )
+    try:
+        choice = model.choose(None, columns, method="trees", output_names=output_names, device=device)
+    except ValueError as error:
+        why = str(error)
+        if not why.startswith(REFUSED):
+            raise
+        raise ValueError(
+            f"{model.name} has no exact values without --background ({why.removeprefix(REFUSED)}): give rows that "
+            "stand in for hidden features, or train an explainer with fwshapley fit"
+        ) from error
+    assert choice.explainer is not None  # noqa: S101 - or there was an error
+    return choice.explainer, f"method trees: {choice.reason}; --background gives rows that do so instead"
+
+
+def load_exact(path: Path, saved: SavedExplainer, name: str | None, device: str) -> ExactExplainer:
+    """Load an exact explainer, with its model where it needs one; the folder never determines which code runs."""
+    options: dict[str, Any] = {}
+    if name is not None and saved.kind == "tree explainer":
+        raise ValueError(f"{path} contains the trees of the model: leave --model out")
+    if name is None and saved.needs_model is not None:
+        how = saved.how_to_name_model("the model that was explained")
+        raise ValueError(f"{path} calls the model, a {saved.needs_model}, and does not contain it: give {how}")
+    if name is not None:
+        options["model"] = find_model(name, saved.output)
+    if saved.kind == "tree explainer":
+        options["device"] = "cpu" if device == "auto" else device
+    if saved.kind == "interventional explainer":
+        options["device"] = device
+    explainer: ExactExplainer = fw.load(find_file(path), **options)
+    return explainer
+
+
+def refuse_estimates(name: str, request: Request) -> None:
+    """Raise an error if an option is given that corrects or judges learned values."""
+    if request.refine is not None:
+        raise ValueError(f"--refine corrects learned values, and those of {name} are exact: leave it out")
+    if request.errors:
+        raise ValueError(f"--errors is about learned values, and those of {name} are exact: leave it out")
+
+
+def explain_exactly(explainer: ExactExplainer, batch: Inputs, read_as: InputFormat, request: Request) -> Explanations:
+    """Return exact values of the inputs, and what the model predicts."""
+    x = _as_trained(batch.x, getattr(explainer, "ensemble", None))
+    are_classes = explainer.has_classes and len(explainer.output_names) > 1
+    outputs = request.choose_outputs(explainer.output_names, are_classes=are_classes)
+    with _named(batch):
+        predicted = explainer.predict(x)
+        attribution = explainer.explain(
+            x,
+            weights=request.weights or [fw.Shapley()],
+            outputs=outputs,
+            total="raw" if request.total == "auto" else request.total,
+        )
+    return Explanations(
+        attribution=_as_tensors(attribution),
+        inputs=batch,
+        format=read_as,
+        predictions={"the model": torch.from_numpy(predicted)},
+        kind="classes" if are_classes else "values",
+        predicted_by="the model" if outputs == "predicted" and are_classes else None,
+    )
+
+
+def about_scale(explainer: ExactExplainer) -> str:
+    """Return a note on the scale of the values."""
+    scale = explainer.provenance.get("output", "margin" if explainer.has_classes else "value")
+    return f"explained output: {SCALES.get(scale, scale)}"
+
+
+def about_unknown(batch: Inputs, explainer: ExactExplainer) -> list[str]:
+    """Warn of categories that the model was not trained with, and for which its library has a rule."""
+    trees = getattr(explainer, "ensemble", None)
+    if trees is None or not isinstance(batch.x, pd.DataFrame):
+        return []
+    notes = []
+    for column, levels in trees.levels.items():
+        entries = batch.x.iloc[:, column].dropna().unique().tolist()
+        unknown = [entry for entry in entries if entry not in levels and str(entry) not in levels]
+        if unknown:
+            treated = "as missing" if trees.unseen == "missing" else "as the library does"
+            name = batch.x.columns[column]
+            notes.append(
+                f"warning: column {name} has categories that the model was not trained with, {listed(unknown)}: "
+                f"treated {treated}"
+            )
+    return notes
+
+
+def _read_trees(model: Any) -> Any:  # noqa: ANN401 - a TreeEnsemble, whose module needs numba
+    """Return the trees of a model; None if it has none, or if `choose` will say why they cannot be read."""
+    if not is_tree_model(model):
+        return None
+    from fwshapley.trees.reading import read_model  # noqa: PLC0415 - it needs numba
+
+    try:
+        return read_model(model)
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_trained(x: pd.DataFrame | NDArray[Any], trees: Any) -> pd.DataFrame | NDArray[Any]:  # noqa: ANN401 - as above
+    """Return a table whose columns of categories have pandas' dtype for them, as XGBoost and LightGBM were trained."""
+    if trees is None or not trees.levels_in_frames or not isinstance(x, pd.DataFrame):
+        return x
+    return x.astype({x.columns[column]: "category" for column in trees.levels if column < x.shape[1]})
+
+
+@contextmanager
+def _named(inputs: Inputs | None) -> Iterator[None]:
+    """Name the file in an error about inputs."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if inputs is None or not str(error).startswith("x must "):
+            raise
+        files = listed(dict.fromkeys(Path(file).name for file in inputs.files))
+        raise type(error)(f"{files} {str(error).removeprefix('x ')}") from error
+
+
+def _as_tensors(attribution: fw.Attribution) -> fw.Attribution:
+    """Return an attribution with tensors, as those of learned explainers have."""
+    arrays = ("values", "base_values", "outputs", "inputs")
+    tensors: dict[str, Any] = {name: torch.from_numpy(np.array(getattr(attribution, name))) for name in arrays}
+    return replace(attribution, **tensors)
