@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fwshapley as fw
-from fwshapley.plots import COLORS, MOST_BARS, plot_bars, plot_gallery, plot_heat_maps, plot_weights
+from fwshapley.plots import COLORS, plot_bars, plot_gallery, plot_heat_maps, plot_weights
+from fwshapley.plots.bars import MOST_BARS
 
 
 def test_weights_plot_draws_what_the_semivalues_say() -> None:
