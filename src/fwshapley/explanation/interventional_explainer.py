@@ -132,6 +132,9 @@ class InterventionalExplainer(ExactExplainer):
         check_finite_inputs(encoded, self.schema)
         return encoded.double().numpy()
 
+    def _as_shown(self, x: Array, rows: Rows) -> tuple[Rows, dict[str, Any]]:  # noqa: ARG002 - as other explainers do
+        return rows, self.schema.encodings
+
     def _predict(self, rows: Rows) -> Float64[ndarray, "rows outputs"]:
         return self._link(self._ask(rows))
 

@@ -189,6 +189,9 @@ class LinearExplainer(ExactExplainer):
             raise ValueError(f"x must have {len(self.schema.columns)} columns, as the background; got {rows.shape[1]}")
         return rows
 
+    def _as_shown(self, x: Array, rows: Rows) -> tuple[Rows, dict[str, Any]]:  # noqa: ARG002 - as other explainers do
+        return rows, self.schema.encodings
+
     def _predict(self, rows: Rows) -> Float64[ndarray, "rows outputs"]:
         return self._intercept + self._effects(rows).sum(1)
 

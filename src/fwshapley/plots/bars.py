@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from fwshapley.plots.figure import COLORS, NO_ERRORS, Errors, new_figure
+from fwshapley.plots.figure import COLORS, MOST_LETTERS, MOST_TICKS, NO_ERRORS, Errors, new_figure, readable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 MOST_BARS = 12
 BAR_WIDTH = 2.9
 LETTER_WIDTH = 0.07
-MOST_LETTERS = 40
-MOST_TICKS = 5
 
 
 def plot_bars(
@@ -41,7 +39,7 @@ def plot_bars(
             value, cell = values[column, row], axes[row, column]
             first = np.abs(value).argsort(kind="stable")[-shown:]
             cell.barh(
-                [names[player] for player in first.tolist()],
+                [readable(names[player]) for player in first.tolist()],
                 value[first],
                 color=[COLORS[1] if amount > 0 else COLORS[0] for amount in value[first].tolist()],
                 xerr=None if errors.sizes is None else 2 * errors.sizes[column, row][first],

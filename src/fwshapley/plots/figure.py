@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -13,6 +15,11 @@ if TYPE_CHECKING:
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#F0E442")
 """Okabe and Ito's palette, which color-blind readers can tell apart."""
+
+MOST_LETTERS = 40
+MOST_DIGITS = 6
+MOST_TICKS = 5
+MOST_WHOLE = 10**6
 
 
 class Errors(NamedTuple):
@@ -54,3 +61,32 @@ def label_axes(axes: Axes, title: str, x: str, y: str) -> None:
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, alpha=0.25, linewidth=0.6)
+
+
+def readable(text: str, most: int = MOST_LETTERS) -> str:
+    """Return a text as a label: one line, cut to a number of letters, whose dollar signs do not start a formula."""
+    line = " ".join(text.split())
+    cut = line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+    return cut.replace("$", r"\$")
+
+
+def signed(values: Float[ndarray, " values"]) -> list[str]:
+    """Return numbers with their signs, all with the decimals that the largest of them needs."""
+    largest = float(np.abs(values).max(initial=0.0))
+    digits = 2 - math.floor(math.log10(largest)) if largest else 0
+    if abs(digits) > MOST_DIGITS:
+        return [f"{value:+.2e}" for value in values.tolist()]
+    return [f"{value:+,.{max(digits, 0)}f}" for value in values.tolist()]
+
+
+def short_number(number: float) -> str:
+    """Return a number in few letters: whole numbers as they are, others with four significant digits."""
+    return f"{number:.0f}" if number.is_integer() and abs(number) < MOST_WHOLE else f"{number:.4g}"
+
+
+def strip_frame(axes: Axes) -> None:
+    """Leave the left and lower edge of axes, with small labels and few ticks."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize="small")
+    axes.tick_params(axis="y", length=0)
+    axes.locator_params(axis="x", nbins=MOST_TICKS + 1)
