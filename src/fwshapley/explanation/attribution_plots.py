@@ -16,6 +16,7 @@ from fwshapley._internal.checks import Array, check_choice, check_names, check_w
 from fwshapley._internal.result import Result
 from fwshapley.players import Players
 from fwshapley.plots.ranking import MOST_SHOWN
+from fwshapley.plots.waterfall import Sum
 from fwshapley.semivalues import Semivalue, Shapley, Total
 
 if TYPE_CHECKING:
@@ -153,9 +154,10 @@ class AttributionPlots(Result):
     ) -> Figure:
         """Draw how the values of one row of a table lead from the base value to its prediction, a panel per weighting.
 
-        Shapley values, and those with total="efficient", add up to the prediction that is explained: that of the
-        surrogate, if there is one. Those of other weightings do not; their sum is then not called the prediction. If
-        standard errors are known, or else expected errors, bars have whiskers of two errors to either side.
+        Shapley values, and those with total="efficient", add up to the prediction less the base value. (The prediction
+        is that of the surrogate, if there is one.) The values of other weightings do not; their sum is then not called
+        the prediction. If standard errors are known, or else expected errors, bars have whiskers of two errors to
+        either side.
 
         Args:
             row: number of the row.
@@ -170,7 +172,7 @@ class AttributionPlots(Result):
         """
         self._check_table("plot_waterfall")
         check_whole("n_shown", n_shown)
-        rows = np.array(self._check_rows([row]))
+        rows = np.array([_check_place("row", row, len(self), "inputs")])
         columns = self._columns_of(rows, output)
         label = self._output_labels(rows, columns)[0]
         return plots.plot_waterfall(
@@ -178,7 +180,7 @@ class AttributionPlots(Result):
             float(to_numpy(self.base_values)[rows[0], columns[0]]),
             [feature.text(0) for feature in self._features(rows)],
             list(map(str, self.weightings)),
-            adds_up=[self._adds_up(weighting) for weighting in self.weightings],
+            sums=[self._sum_of(weighting) for weighting in self.weightings],
             heading=f"{f'input {rows[0]}' if name is None else name}, {_output_title(label)}",
             kind=self._kind,
             n_shown=n_shown,
@@ -196,9 +198,8 @@ class AttributionPlots(Result):
 
         Args:
             player: name or number of a player that is one column.
-            color: name or number of another player, whose column colors the points; None is no one's. "auto" chooses
-                the player whose column is correlated the most with what the player's own column does not explain; it is
-                None where all correlations are small, see `fwshapley.plots.find_partner`.
+            color: name or number of another player, whose column colors the points, or None. "auto" chooses the column
+                that best explains what the player's own column does not, or none: see `fwshapley.plots.find_partner`.
             output: as in `plot_beeswarm`.
 
         Example:
@@ -235,10 +236,14 @@ class AttributionPlots(Result):
         """What the players of a table are called."""
         return "columns" if self.players.n_players == self.players.assignment.size else "players"
 
-    def _adds_up(self, weighting: Semivalue) -> bool:
-        """Whether values sum to the prediction by definition, rather than by a network or sampling about so."""
+    def _sum_of(self, weighting: Semivalue) -> Sum:
+        """Return what the sum of base value and values is."""
+        if self.total == "efficient":
+            return "the prediction"
+        if weighting != Shapley():
+            return "not the prediction"
         is_estimate = "fidelity" in self.provenance or self.stderr is not None
-        return self.total == "efficient" or (weighting == Shapley() and not is_estimate)
+        return "about the prediction" if is_estimate else "the prediction"
 
     def _features(self, rows: Int[ndarray, " rows"]) -> list[plots.Feature]:
         """Return the players of a table with the values of their columns in some rows."""
@@ -300,10 +305,7 @@ class AttributionPlots(Result):
             if len(lacking):
                 raise ValueError(f"output {output!r} was not explained for input {lacking[0]}")
             return is_output.argmax(1)
-        index = check_whole("output", output, minimum=0)
-        count = to_numpy(self.outputs).shape[1]
-        if index >= count:
-            raise ValueError(f"output must be below {count}, the number of explained outputs; got {index}")
+        index = _check_place("output", output, to_numpy(self.outputs).shape[1], "explained outputs")
         return np.full_like(rows, index)
 
     def _output_number(self, output: str) -> int:
@@ -323,10 +325,7 @@ class AttributionPlots(Result):
                     f"{argument} must be one of the players {shorten(list(names), 200)}; got {player!r}{hint}"
                 )
             return names.index(player)
-        number = check_whole(argument, player, minimum=0)
-        if number >= len(names):
-            raise ValueError(f"{argument} must be below {len(names)}, the number of players; got {number}")
-        return number
+        return _check_place(argument, player, len(names), "players")
 
     def _check_table(self, method: str) -> None:
         """Raise an error that says which picture to draw instead, unless players are columns of a table."""
@@ -340,10 +339,7 @@ class AttributionPlots(Result):
             return list(range(min(check_whole("rows", rows), len(self))))
         if isinstance(rows, str) or not isinstance(rows, Sequence | ndarray) or not len(rows):
             raise TypeError(f"rows must be a number of inputs or a list of their indices, got {rows!r}")
-        indices = [check_whole("rows", row, minimum=0) for row in rows]
-        if max(indices) >= len(self):
-            raise ValueError(f"rows must be below {len(self)}, the number of inputs; got {max(indices)}")
-        return indices
+        return [_check_place("rows", row, len(self), "inputs") for row in rows]
 
     def _plotted_errors(self, rows: Int[ndarray, " rows"], columns: Int[ndarray, " rows"]) -> plots.Errors:
         source = "" if self.n_calls is None else f"refined, {self.n_calls:,} calls"
@@ -363,6 +359,14 @@ class AttributionPlots(Result):
 
     def _error_per_player(self) -> Float[ndarray, "*weights batch players outputs"]:
         return np.broadcast_to(to_numpy(self.expected_error)[..., None, :], tuple(self.values.shape))
+
+
+def _check_place(argument: str, place: int, count: int, what: str) -> int:
+    """Return a number from 0 to below a count, or raise an error that names the argument."""
+    number = check_whole(argument, place, minimum=0)
+    if number >= count:
+        raise ValueError(f"{argument} must be below {count}, the number of {what}; got {number}")
+    return number
 
 
 def _of_output(

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from fwshapley.plots.features import Feature, add_color_bar, draw_points, spread_out
-from fwshapley.plots.figure import new_figure, strip_frame
+from fwshapley.plots.figure import name_panels, new_figure, strip_frame
 from fwshapley.plots.ranking import MOST_SHOWN, rank
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def plot_beeswarm(
         _draw_lines(axes, lines[number], [features[player] for player in ranking.shown], limits)
         for number, axes in enumerate(panels)
     ]
-    for axes, title in zip(panels, titles, strict=True):
-        axes.set_title(title, fontsize="small")
+    for axes in panels:
         axes.set_xlabel("value", fontsize="small")
     panels[0].set_yticks(np.arange(ranking.n_lines), labels)
     panels[0].set_ylim(ranking.n_lines - 0.4, -0.6)
@@ -81,7 +80,7 @@ def plot_beeswarm(
     if points is not None:
         add_color_bar(figure, points, "value of the column")
         figure.axes[-1].set_yticks([0, 1], ["low", "high"])
-    figure.suptitle(heading, fontsize="medium")
+    name_panels(figure, panels, titles, heading)
     return figure
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from fwshapley.plots.features import GRAY, Feature, add_color_bar, draw_points, marker_size, spread_out
-from fwshapley.plots.figure import COLORS, label_axes, new_figure, readable
+from fwshapley.plots.figure import COLORS, label_axes, name_panels, new_figure, readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,10 +23,13 @@ MOST_COLORED = 8
 MANY_CATEGORIES = 5
 MOST_NAMED = 20
 LONGEST_NAME = 18
-N_SLICES = 10
-FEWEST_IN_SLICE = 5
-LEAST_CORRELATION = 0.3
-STANDARD_ERRORS = 3
+MOST_SLICES = 10
+FEWEST_IN_SLICE = 20
+FEWEST_KNOWN = 5
+LEAST_SHARE = 0.1
+CHANCE = 6.0
+"""Times the share that chance explains on average in a slice."""
+TINY = 1e-12
 STEP, ROOM, N_BINS = 0.03, 0.32, 60
 
 
@@ -59,13 +62,12 @@ def plot_dependence(
     panels = figure.subplots(1, len(values), squeeze=False, sharex=True, sharey=True)[0]
     limits = (float(values.min()), float(values.max()))
     points = None
-    for axes, row_values, title in zip(panels, values, titles, strict=True):
+    for axes, row_values in zip(panels, values, strict=True):
         points = _draw_panel(axes, row_values, feature, color, limits)
-        label_axes(axes, title, readable(feature.name), "")
-        axes.title.set_fontsize("small")
+        label_axes(axes, "", readable(feature.name), "")
         axes.axhline(0, color="gray", linewidth=0.8, zorder=1)
         axes.tick_params(labelsize="small")
-    panels[0].set_ylabel(f"value of {readable(feature.name)}")
+    panels[0].set_ylabel("value")
     if color is not None and points is not None:
         add_color_bar(figure, points, readable(color.name))
         _label_colors(figure.axes[-1], color)
@@ -73,46 +75,60 @@ def plot_dependence(
         panels[-1].legend(
             title=readable(color.name), frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1)
         )
-    figure.suptitle(heading, fontsize="medium")
+    name_panels(figure, panels, titles, heading)
     return figure
 
 
 def find_partner(values: Float[ndarray, " rows"], player: int, features: Sequence[Feature]) -> int | None:
     """Return the player whose column best explains what a player's own column does not; None if none does.
 
-    Rows are sorted by the player's column and cut into slices of equal size. In each slice, the mean of the values is
-    subtracted. The partner's column has the largest |correlation| with what remains, of at least 0.3 and three standard
-    errors.
+    Rows are sorted by the player's column and cut into slices. In each, straight lines in that column are subtracted
+    from the values and from the partner's column; a multiple of what remains of the latter explains a share of what
+    remains of the former. The partner has the largest share over all slices, of at least a tenth, and more where rows
+    are few and a share may be due to chance.
 
     Args:
         values: of the player in each row.
         player: number of the player.
         features: of all players.
     """
-    numbers = features[player].numbers
-    n_slices = min(N_SLICES, len(values) // FEWEST_IN_SLICE)
-    if numbers is None or not n_slices:
+    numbers = features[player].shades()
+    n_slices = min(MOST_SLICES, len(values) // FEWEST_IN_SLICE)
+    if numbers is None or np.isnan(numbers).all() or not n_slices:
         return None
-    order = numbers.argsort(kind="stable")
-    left = np.concatenate([values[part] - values[part].mean() for part in np.array_split(order, n_slices)])
-    best, partner = max(LEAST_CORRELATION, STANDARD_ERRORS / np.sqrt(len(values))), None
+    slices = np.array_split(numbers.argsort(kind="stable"), n_slices)
+    best, partner = max(LEAST_SHARE, CHANCE / len(slices[-1])), None
     for number, other in enumerate(features):
         shades = other.shades() if number != player else None
-        size = 0.0 if shades is None else _correlation(left, shades[order])
-        if size > best:
-            best, partner = size, number
+        share = 0.0 if shades is None else _share_explained(values, numbers, shades, slices)
+        if share > best:
+            best, partner = share, number
     return partner
 
 
-def _correlation(left: Float[ndarray, " rows"], shades: Float[ndarray, " rows"]) -> float:
-    """Return the size of the correlation over rows whose value is known; 0 if there is none."""
-    known = ~np.isnan(shades)
-    a, b = left[known], shades[known]
-    if not len(a):
-        return 0.0
-    a, b = a - a.mean(), b - b.mean()
-    scale = float(np.sqrt((a @ a) * (b @ b)))
-    return abs(float(a @ b)) / scale if scale > 0 else 0.0
+def _share_explained(
+    values: Float[ndarray, " rows"],
+    numbers: Float[ndarray, " rows"],
+    shades: Float[ndarray, " rows"],
+    slices: Sequence[Int[ndarray, " some"]],
+) -> float:
+    """Return the share of the values' variance inside slices that shades explain beyond numbers; NaN is left out."""
+    explained = total = 0.0
+    for rows in slices:
+        known = rows[~np.isnan(shades[rows] + numbers[rows])]
+        if len(known) <= FEWEST_KNOWN:
+            continue
+        value, shade = (_without_line(part[known], numbers[known]) for part in (values, shades))
+        total += float(value @ value)
+        if shade @ shade > TINY:
+            explained += float(value @ shade) ** 2 / float(shade @ shade)
+    return explained / total if total > 0 else 0.0
+
+
+def _without_line(y: Float[ndarray, " rows"], x: Float[ndarray, " rows"]) -> Float[ndarray, " rows"]:
+    """Return y less the straight line in x that fits it best."""
+    x, y = x - x.mean(), y - y.mean()
+    return y - x * ((x @ y) / max(x @ x, TINY))
 
 
 def _draw_panel(

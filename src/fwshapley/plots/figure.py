@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -63,10 +64,21 @@ def label_axes(axes: Axes, title: str, x: str, y: str) -> None:
     axes.grid(visible=True, alpha=0.25, linewidth=0.6)
 
 
+def name_panels(figure: Figure, panels: Sequence[Axes], titles: Sequence[str], heading: str) -> None:
+    """Write a title above each panel, and the heading above all of them, or in the title of a single panel."""
+    if len(titles) == 1:
+        titles = [f"{heading}, {titles[0]}" if heading else titles[0]]
+    else:
+        figure.suptitle(heading, fontsize="medium")
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title, fontsize="small")
+
+
 def readable(text: str, most: int = MOST_LETTERS) -> str:
-    """Return a text as a label: one line, cut to a number of letters, whose dollar signs do not start a formula."""
+    """Return a text as a label: one line, cut in the middle if it is long, whose dollar signs start no formula."""
     line = " ".join(text.split())
-    cut = line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+    end = (most - 1) // 2  # names of one table often differ at their ends
+    cut = line if len(line) <= most else f"{line[: most - 1 - end].rstrip()}…{line[-end:].lstrip()}"
     return cut.replace("$", r"\$")
 
 

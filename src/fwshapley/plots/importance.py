@@ -41,8 +41,9 @@ def plot_importance(
 
     Example:
         >>> values = np.array([[[1.0, -3.0], [2.0, 3.0]]])  # weightings, rows, players
-        >>> [bar.get_width() for bar in fw.plots.plot_importance(values, ["age", "bmi"], ["Shapley"]).axes[0].patches]
-        [3.0, 1.5]
+        >>> figure = fw.plots.plot_importance(values, ["age", "bmi"], ["Shapley"])
+        >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        ['bmi', 'age']
     """
     means = np.abs(values).mean(1)
     ranking = rank(means[0], n_shown)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import doctest
+import importlib
 import sys
 
 import numpy as np
@@ -74,3 +76,13 @@ def test_a_gallery_marks_some_images() -> None:
     figure = plot_gallery(np.zeros((3, 1, 4, 4)), ["a", "b", "c"], [True, False, True], columns=2)
     assert [cell.get_title() for cell in figure.axes] == ["a", "b", "c", ""]
     assert [cell.title.get_color() for cell in figure.axes[:3]] == [COLORS[1], "black", COLORS[1]]
+
+
+@pytest.mark.parametrize("name", ["beeswarm", "curves", "dependence", "importance", "waterfall"])
+def test_examples_of_plots_run(name: str) -> None:
+    module = importlib.import_module(f"fwshapley.plots.{name}")
+    finder = doctest.DocTestFinder()
+    tests = [test for test in finder.find(module, globs={"fw": fw, "np": np}) if test.examples]
+    assert tests
+    for test in tests:
+        assert not doctest.DocTestRunner().run(test).failed
