@@ -3,6 +3,7 @@ from __future__ import annotations
 import doctest
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -18,7 +19,7 @@ import fwshapley as fw
 from fwshapley.explanation import attribution_plots
 from models import images
 
-BOTH = [fw.Shapley(), fw.Beta(16, 1)]
+BOTH: list[fw.Semivalue] = [fw.Shapley(), fw.Beta(16, 1)]
 TOWNS = ["Oslo", "Rome", None, "Rome", "Bonn", "Oslo"]
 
 
@@ -28,14 +29,14 @@ def attribution(weights: fw.Semivalue | list[fw.Semivalue], *, n_outputs: int = 
     front = (len(weights),) if isinstance(weights, list) else ()
     base = np.tile(np.arange(n_outputs) * 100.0, (6, 1))
     base[0, 0] = 1000
-    arrays = {
+    arrays: dict[str, Any] = {
         "values": generator.normal(size=(*front, 6, 3, n_outputs)),
         "base_values": base,
         "outputs": np.tile(np.arange(n_outputs), (6, 1)),
         "inputs": np.stack([np.arange(6.0), [0, 1, 3, 1, 2, 0], [0, 1, np.nan, 3, 4, 5]], 1),
     }
     return fw.Attribution(
-        **arrays,  # type: ignore[arg-type]  # numpy arrays in place of tensors
+        **arrays,
         weights=weights,
         total="raw",
         players=fw.columns(3, ["age", "town", "income"]),
@@ -59,12 +60,17 @@ IMAGES = fw.Attribution(
 )
 
 
+def changed(found: fw.Attribution, **changes: Any) -> fw.Attribution:  # noqa: ANN401 - arrays of numpy and torch
+    """Return an attribution with other fields."""
+    return replace(found, **changes)
+
+
 def values_of(found: fw.Attribution) -> np.ndarray:
     return np.asarray(found.values)
 
 
 def widths(axes: Axes, number: int = 0) -> np.ndarray:
-    return np.sort([bar.get_width() for bar in axes.containers[number]])  # type: ignore[attr-defined]
+    return np.sort([bar.get_width() for bar in axes.containers[number]])
 
 
 def y_labels(axes: Axes) -> list[str]:
@@ -89,7 +95,7 @@ def test_beeswarm_is_of_the_output_that_is_mostly_the_largest(tensors: bool) -> 
     found = TABLE
     if tensors:
         names = ("values", "base_values", "outputs", "inputs")
-        found = replace(TABLE, **{name: torch.as_tensor(getattr(TABLE, name)) for name in names})
+        found = changed(TABLE, **{name: torch.as_tensor(getattr(TABLE, name)) for name in names})
     figure = found.plot_beeswarm()
     assert figure.get_suptitle() == "output cow (6 inputs)"
     for number in range(2):
@@ -99,7 +105,7 @@ def test_beeswarm_is_of_the_output_that_is_mostly_the_largest(tensors: bool) -> 
 
 def test_rows_for_which_an_output_was_not_explained_are_left_out_and_counted() -> None:
     outputs = np.array([[0], [2], [2], [2], [0], [2]])
-    predicted = replace(
+    predicted = changed(
         attribution(fw.Shapley(), n_outputs=3),
         values=values_of(TABLE)[0, :, :, :1],
         base_values=np.zeros((6, 1)),
@@ -137,13 +143,13 @@ def test_a_waterfall_names_values_and_leads_to_the_sum() -> None:
     ],
 )
 def test_only_what_adds_up_is_called_the_prediction(changes: dict[str, object], note: str) -> None:
-    figure = replace(attribution(fw.Shapley()), **changes).plot_waterfall()  # type: ignore[arg-type]
+    figure = changed(attribution(fw.Shapley()), **changes).plot_waterfall()
     assert figure.get_supxlabel() == note
     assert y_labels(figure.axes[0])[-1] == ("base value + values" if note else "prediction")
 
 
 def test_errors_are_whiskers_of_a_waterfall() -> None:
-    known = replace(
+    known = changed(
         attribution(fw.Shapley()), stderr=np.full((6, 3, 3), 0.1), provenance={"refinement": {"n_calls": 8}}
     )
     note = known.plot_waterfall().get_supxlabel()
@@ -160,7 +166,7 @@ def test_dependence_is_of_a_player_by_name_or_number() -> None:
 
 
 def test_groups_have_values_but_no_single_column() -> None:
-    grouped = replace(
+    grouped = changed(
         attribution(fw.Shapley()), values=np.ones((6, 2, 3)), players=fw.groups({"who": [0, 1], "money": [2]})
     )
     assert set(y_labels(grouped.plot_waterfall(1).axes[0])) >= {"who", "money = 1"}
@@ -203,7 +209,7 @@ def test_missing_and_surprising_entries_of_a_table_are_drawn() -> None:
 
 
 def test_names_with_dollars_and_lines_are_drawn_as_they_are() -> None:
-    found = replace(TABLE, players=fw.columns(3, ["price in $ per US$", "a\nb", "x" * 200]))
+    found = changed(TABLE, players=fw.columns(3, ["price in $ per US$", "a\nb", "x" * 200]))
     figure = found.plot_waterfall()
     figure.draw_without_rendering()
     labels = y_labels(figure.axes[0])

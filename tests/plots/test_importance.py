@@ -14,7 +14,7 @@ def widths(values: np.ndarray, n_shown: int) -> tuple[list[str], list[np.ndarray
     titles = [f"weighting {number}" for number in range(len(values))]
     axes = plot_importance(values, names, titles, kind="columns", n_shown=n_shown).axes[0]
     labels = [label.get_text() for label in axes.get_yticklabels()]
-    return labels, [np.array([bar.get_width() for bar in bars]) for bars in axes.containers]  # type: ignore[attr-defined]
+    return labels, [np.array([bar.get_width() for bar in bars]) for bars in axes.containers]
 
 
 def test_bars_are_means_of_sizes_in_the_order_of_the_first_weighting() -> None:

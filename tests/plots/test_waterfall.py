@@ -54,10 +54,10 @@ def test_a_sum_that_is_not_the_prediction_is_not_called_so() -> None:
     assert labels_of(both[0])[-1] == "base value + values"
     assert [texts_of(axes)[-1] for axes in both] == ["3 = prediction", "2"]
     assert both[0].figure is not None
-    note = both[0].figure.get_supxlabel()  # type: ignore[union-attr]
+    note = both[0].figure.get_supxlabel()
     assert note == "weighting 1: base value + values is not the prediction"
     (axes,) = draw(values[:1], 0.0, ["about the prediction"])
-    assert axes.figure.get_supxlabel() == "weighting 0: base value + values is about the prediction"  # type: ignore[union-attr]
+    assert axes.figure.get_supxlabel() == "weighting 0: base value + values is about the prediction"
 
 
 def test_whiskers_have_two_errors_at_the_ends_of_the_bars() -> None:
@@ -66,7 +66,7 @@ def test_whiskers_have_two_errors_at_the_ends_of_the_bars() -> None:
     (whiskers,) = axes.containers[1].lines[2]  # type: ignore[attr-defined]
     drawn = [segment[:, 0] for segment in whiskers.get_segments() if len(segment)]  # the sum of the others has none
     np.testing.assert_allclose(drawn, [[-1.9, -1.1], [2.3, 2.7]])  # their bars end at -1.5 and 2.5
-    assert axes.figure.get_supxlabel() == "whiskers: two standard errors to either side"  # type: ignore[union-attr]
+    assert axes.figure.get_supxlabel() == "whiskers: two standard errors to either side"
 
 
 @pytest.mark.parametrize("value", [0.0, -1e-9, 2e8])

@@ -67,6 +67,7 @@ class ExactExplainer(ABC):
             values += ((gain - values.sum(2)) / self.players.n_players)[:, :, None]
         if outputs != "all":
             values = np.take_along_axis(values, chosen[None, :, None], 3)
+        inputs: Any
         inputs, encodings = self._as_shown(x, rows)
         is_list = isinstance(weights, list | tuple)
         return Attribution(

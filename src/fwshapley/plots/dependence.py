@@ -234,5 +234,6 @@ def _place_categories(
 def _label_colors(axes: Axes, color: Feature) -> None:
     """Write dates at the ticks of a scale of dates."""
     if color.is_date:
-        ticks = axes.get_yticks()
-        axes.set_yticks(ticks, [color.value_text(float(tick)) for tick in ticks])
+        low, high = axes.get_ylim()
+        ticks = _ticks_between(low, high)
+        axes.set_yticks(ticks, [color.value_text(tick) for tick in ticks])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from fwshapley.plots.figure import readable, short_number
+from fwshapley.plots.figure import MOST_LETTERS, readable, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,6 @@ LOW_PERCENTILE, HIGH_PERCENTILE = 5, 95
 LIGHTEST = 0.86
 """Share of matplotlib's map "plasma" that is dark enough on white."""
 
-MOST_NAME_LETTERS = 26
 MOST_VALUE_LETTERS = 14
 FEW_POINTS, MANY_POINTS = 100, 2000
 MARKER_SIZES = (16.0, 9.0, 4.5)
@@ -72,9 +71,9 @@ class Feature(NamedTuple):
         """Return the name and the value in one row, such as "age = 61"."""
         if self.numbers is None:
             return readable(self.name)
-        name = readable(self.name, MOST_NAME_LETTERS)
         value = "missing" if self.missing[row] else self.value_text(float(self.numbers[row]))
-        return f"{name} = {readable(value, MOST_VALUE_LETTERS)}"
+        text = readable(value, MOST_VALUE_LETTERS)
+        return f"{readable(self.name, MOST_LETTERS - len(text))} = {text}"
 
     def value_text(self, number: float) -> str:
         """Return a number, date or category as text."""
@@ -121,7 +120,7 @@ def draw_points(
     limits: tuple[float, float] = (0.0, 1.0),
 ) -> PathCollection | None:
     """Draw points in the colors of their shades, gray where these are NaN; return the colored ones."""
-    style = {"s": marker_size(len(x)), "linewidths": 0, "rasterized": len(x) > MANY_POINTS}
+    style: dict[str, Any] = {"s": marker_size(len(x)), "linewidths": 0, "rasterized": len(x) > MANY_POINTS}
     shades = np.full(len(x), np.nan) if shades is None else shades
     gray = np.isnan(shades)
     if gray.any():
@@ -137,7 +136,7 @@ def add_color_bar(figure: Figure, points: PathCollection, label: str) -> None:
     """Add a narrow bar of the colors to the right of all panels."""
     bar = figure.colorbar(points, ax=figure.axes, aspect=30, pad=0.015, fraction=0.04)
     bar.set_label(label, fontsize="small")
-    bar.outline.set_visible(False)  # type: ignore[operator] # typed as an artist of several kinds
+    bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize="small", length=0)
 
 

@@ -21,6 +21,7 @@ MOST_LETTERS = 40
 MOST_DIGITS = 6
 MOST_TICKS = 5
 MOST_WHOLE = 10**6
+LEAST_WHOLE = 10**4
 
 
 class Errors(NamedTuple):
@@ -92,8 +93,9 @@ def signed(values: Float[ndarray, " values"]) -> list[str]:
 
 
 def short_number(number: float) -> str:
-    """Return a number in few letters: whole numbers as they are, others with four significant digits."""
-    return f"{number:.0f}" if number.is_integer() and abs(number) < MOST_WHOLE else f"{number:.4g}"
+    """Return a number in few letters: with four significant digits, and without an exponent below a million."""
+    is_plain = LEAST_WHOLE <= abs(number) < MOST_WHOLE or number.is_integer()
+    return f"{number:.0f}" if is_plain and abs(number) < MOST_WHOLE else f"{number:.4g}"
 
 
 def strip_frame(axes: Axes) -> None:

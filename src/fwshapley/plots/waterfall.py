@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -144,7 +144,7 @@ def _draw_steps(axes: Axes, steps: Steps, base_value: float, end: str) -> None:
     corners = np.concatenate([[base_value], steps.ends])
     axes.vlines(corners, np.arange(n_lines + 1), [*lines.tolist(), n_lines + 1], color="gray", linewidth=0.7, zorder=0)
     if steps.errors is not None:
-        style = {"fmt": "none", "elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"}
+        style: dict[str, Any] = {"fmt": "none", "elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"}
         axes.errorbar(steps.ends, lines, xerr=2 * steps.errors, **style)
     for line, text in zip(lines.tolist(), signed(steps.values), strict=True):
         step = line - 1
