@@ -112,7 +112,7 @@ def test_rows_for_which_an_output_was_not_explained_are_left_out_and_counted() -
         outputs=outputs,
     )
     (axes, _) = predicted.plot_beeswarm().axes
-    assert axes.get_title() == "output cow, explained for 4 of 6 inputs (4 inputs), Shapley"
+    assert axes.get_title() == "output cow, explained for 4 of 6 inputs, Shapley"
     drawn = np.concatenate([np.asarray(points.get_offsets()) for points in axes.collections])
     np.testing.assert_allclose(np.sort(drawn[:, 0]), np.sort(values_of(TABLE)[0, outputs[:, 0] == 2, :, 0].ravel()))
     assert predicted.plot_importance().axes[0].get_title() == "largest output of each input (6 inputs)"

@@ -285,6 +285,8 @@ class AttributionPlots(Result):
         return Chosen(rows, columns, title)
 
     def _heading(self, chosen: Chosen) -> str:
+        if len(chosen.rows) < len(self):
+            return chosen.title  # says how many
         return f"{chosen.title} ({len(chosen.rows):,} input{'' if len(chosen.rows) == 1 else 's'})"
 
     def _output_labels(self, rows: Int[ndarray, " rows"], columns: Int[ndarray, " rows"]) -> list[str]:
