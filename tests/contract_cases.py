@@ -1216,6 +1216,24 @@ named(
         "names": {"a number": 3, "too few": ["a"]},
     },
 )
+A_PLACE: dict[str, object] = WHOLE | {"too large": 99, "unknown": "nonsense", "a fraction": 1.5}
+AN_OUTPUT: dict[str, object] = A_PLACE | {"a list": [0]}
+for summary in (fw.Attribution.plot_importance, fw.Attribution.plot_beeswarm):
+    named(
+        summary,
+        lambda w, summary=summary, **bad: summary(w.attribution, **bad),
+        {"output": AN_OUTPUT, "n_shown": ABOVE_ZERO | NONE},
+    )
+named(
+    fw.Attribution.plot_waterfall,
+    lambda w, **bad: w.attribution.plot_waterfall(**bad),
+    {"row": A_PLACE | NONE, "output": AN_OUTPUT, "n_shown": ABOVE_ZERO | NONE},
+)
+named(
+    fw.Attribution.plot_dependence,
+    lambda w, **bad: w.attribution.plot_dependence(**({"player": 0} | bad)),
+    {"player": A_PLACE | NONE, "color": A_PLACE, "output": AN_OUTPUT},
+)
 row(fw.Attribution.save, "path is a folder", "folder", lambda w: w.attribution.save(w.folder))
 
 

@@ -378,7 +378,9 @@ def test_explanations_are_replaced_only_by_force(rows: Path, tmp_path: Path) -> 
     assert run(*arguments)[0] == 0
     code, said, err = run(*arguments)
     assert (code, said) == (2, "")
-    assert "already has values.csv, pictures, explain.json: replace them with --force" in err
+    assert (
+        "already has values.csv, importance.png, beeswarm.png, pictures, explain.json: replace them with --force" in err
+    )
     assert run(*arguments, "--force")[0] == 0
 
 
@@ -400,11 +402,12 @@ def test_force_removes_what_the_run_before_wrote_and_nothing_else(rows: Path, tm
     out = tmp_path / "out"
     arguments = ["explain", rows / "explainer", rows / "rows.npz", "--out", out, "--force", "--device", "cpu"]
     assert run(*arguments, "--format", "npz", "--pictures", "3")[0] == 0
-    written = ["explain.json", "pictures/row_0.png", "pictures/row_1.png", "pictures/row_2.png", "values.npz"]
-    assert names_below(out) == written
+    pictures = ["pictures/row_0.png", "pictures/row_1.png", "pictures/row_2.png"]
+    assert names_below(out) == ["beeswarm.png", "explain.json", "importance.png", *pictures, "values.npz"]
     (out / "pictures" / "mine.png").write_text("mine")
     assert run(*arguments, "--format", "csv", "--pictures", "1")[0] == 0
-    assert names_below(out) == ["explain.json", "pictures/mine.png", "pictures/row_0.png", "values.csv"]
+    pictures = ["pictures/mine.png", "pictures/row_0.png"]
+    assert names_below(out) == ["beeswarm.png", "explain.json", "importance.png", *pictures, "values.csv"]
     (out / "pictures" / "mine.png").unlink()
     (out / "values.npz").write_text("mine")
     assert run(*arguments, "--format", "csv", "--pictures", "0")[0] == 0

@@ -128,7 +128,7 @@ def test_a_report_is_one_small_page_that_says_what_was_measured(
     ):
         assert words in text
     assert "{" not in source.split("Provenance")[1]  # no raw JSON
-    assert source.count("<img") == 4  # curves, gallery, fidelity, training
+    assert source.count("<img") == 7  # curves, bars, waterfall, importance, beeswarm, fidelity, training
 
 
 def test_labels_that_nothing_can_tell_are_said_to_be_such(classifier: fw.FeatureExplainer, tmp_path: Path) -> None:

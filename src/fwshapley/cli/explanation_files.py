@@ -1,4 +1,4 @@
-"""Explanations in files: values as a table or as arrays, and a picture of each input."""
+"""Explanations in files: values as a table or as arrays, a picture of each input, and of all rows of a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,9 @@ from fwshapley.explanation.attribution import Attribution
 from fwshapley.games.scales import Kind
 from fwshapley.semivalues import Semivalue
 from fwshapley.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 VALUES, PICTURES = "values", "pictures"
 RECORD = "explain.json"
@@ -78,8 +81,9 @@ def write_explanations(results: Explanations, folder: Path, *, form: FileFormat 
     names = _picture_names(results, min(pictures, len(results.inputs)))
     drawn = [folder / PICTURES / f"{name}.png" for name in names]
     shown = _as_pictures(results)
+    summaries = {} if shown.players.is_image or not pictures else SUMMARIES
     made = [new for new in (folder / PICTURES, folder) if not new.exists()]
-    written = [values.name, *(f"{PICTURES}/{path.name}" for path in drawn)]
+    written = [values.name, *summaries, *(f"{PICTURES}/{path.name}" for path in drawn)]
     outdated = [folder / name for name in _listed_files(folder) if name not in written]
     try:
         with ExitStack() as stack:
@@ -87,6 +91,8 @@ def write_explanations(results: Explanations, folder: Path, *, form: FileFormat 
             record = json.dumps(facts, indent=2)
             stack.enter_context(written_whole(folder / RECORD)).write_text(f"{record}\n", encoding="utf-8")
             WRITERS[form](results, stack.enter_context(written_whole(values)))
+            for name, draw in summaries.items():
+                draw(shown).savefig(stack.enter_context(written_whole(folder / name)))
             for place, path in enumerate(drawn):
                 figure = shown.plot([place], names=[results.name(place)])
                 if shown.players.is_image:
@@ -99,14 +105,14 @@ def write_explanations(results: Explanations, folder: Path, *, form: FileFormat 
         for new in made:
             if new.exists() and not any(new.iterdir()):
                 new.rmdir()
-    return values.name + (f", {counted(len(drawn), 'picture')} in {PICTURES}" if drawn else "")
+    return ", ".join([values.name, *summaries, *([f"{counted(len(drawn), 'picture')} in {PICTURES}"] if drawn else [])])
 
 
 def _listed_files(folder: Path) -> list[str]:
     """Return the files that the record of the last run lists, of the kinds that we write; none if it is damaged."""
     try:
         names = json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"]
-        return [name for name in names if name in VALUE_FILES or PICTURE_FILE.fullmatch(name)]
+        return [name for name in names if name in (*VALUE_FILES, *SUMMARIES) or PICTURE_FILE.fullmatch(name)]
     except (OSError, ValueError, LookupError, TypeError):
         return []
 
@@ -223,5 +229,10 @@ def _to_numpy(values: Tensor) -> NDArray[np.floating[Any]]:
 WRITERS: Mapping[FileFormat, Callable[[Explanations, Path], None]] = {"csv": _write_table, "npz": _write_arrays}
 VALUE_FILES = tuple(f"{VALUES}.{form}" for form in WRITERS)
 PICTURE_FILE = re.compile(rf"{PICTURES}/[\w.-]+\.png")
-FILES = (*VALUE_FILES, PICTURES, RECORD)
+SUMMARIES: Mapping[str, Callable[[Attribution], Figure]] = {
+    "importance.png": Attribution.plot_importance,
+    "beeswarm.png": Attribution.plot_beeswarm,
+}
+"""Pictures of all rows of a table, and how they are drawn."""
+FILES = (*VALUE_FILES, *SUMMARIES, PICTURES, RECORD)
 """Files and folders of ours in a folder of explanations."""

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 
-from fwshapley import plots
 from fwshapley._internal.arrays import Device, Tensor, is_tensor, to_numpy
-from fwshapley._internal.checks import Array, check_names, check_whole
-from fwshapley._internal.result import Result
+from fwshapley._internal.checks import Array
 from fwshapley._internal.safetensors_file import Bundle
+from fwshapley.explanation.attribution_plots import AttributionPlots
 from fwshapley.players import Players
 from fwshapley.semivalues import SEMIVALUES, Semivalue, Total
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
-
-MAX_SHOWN = 4
-"""Inputs that `plot` shows by default."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,7 @@ SEMIVALUES[Unweighted.__name__] = Unweighted  # `Semivalue.from_json` reads it f
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution(Result):
+class Attribution(AttributionPlots):
     """Values of the players of each input.
 
     A positive value means that the player raises the output, a negative one that it lowers it. Arrays are torch tensors
@@ -67,6 +62,8 @@ class Attribution(Result):
         stderr: standard errors of the values, if they were sampled.
         expected_error: (batch, outputs), or (weights, batch, outputs): the expected root mean square error over
             players, if the explainer was calibrated.
+        encodings: what the numbers of a table's columns stand for, by number of the column as text: names of the
+            categories 0, 1, ..., or "date" for days since 1970. Other columns are not in it.
 
     Example:
         >>> import fwshapley as fw, torch
@@ -88,6 +85,7 @@ class Attribution(Result):
     provenance: Mapping[str, Any]
     stderr: Float[Tensor, "*weights batch players outputs"] | None = None
     expected_error: Float[Tensor, "*weights batch outputs"] | None = None
+    encodings: Mapping[str, Any] = field(default_factory=dict)
     kind: ClassVar[str] = "attribution"
     per_weighting: ClassVar[tuple[str, ...]] = ("values", "stderr", "expected_error")
 
@@ -103,12 +101,6 @@ class Attribution(Result):
         errors = {"standard error": self.stderr, "expected error": self.expected_error}
         sizes = [f"{name} {_root_mean_square(error):.2g}" for name, error in errors.items() if error is not None]
         return f"{text}: {', '.join(sizes)} (root mean square)" if sizes else text
-
-    @property
-    def n_calls(self) -> int | None:
-        """Calls per input that the values were refined with; None if they were not refined."""
-        refinement = self.provenance.get("refinement")
-        return None if refinement is None else refinement["n_calls"]
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table with one row per input, output and player (and weighting, for a list of weightings).
@@ -153,69 +145,6 @@ class Attribution(Result):
         except (RuntimeError, AssertionError, TypeError) as error:
             raise ValueError(f"device={str(device)!r} cannot be used ({str(error).splitlines()[0]})") from error
 
-    def plot(
-        self,
-        rows: int | Sequence[int] = MAX_SHOWN,
-        *,
-        output: int | None = None,
-        names: Sequence[str] | None = None,
-    ) -> Figure:
-        """Draw heat maps over images, or bars for the rows of a table: a row per input, a column per weighting.
-
-        If standard errors are known, or else expected errors, bars have whiskers of two errors to either side, and the
-        size of the errors is written below heat maps.
-
-        Args:
-            rows: which inputs, or how many of the first.
-            output: which of the explained outputs; by default the one with the largest prediction.
-            names: of the inputs that are drawn, for the titles of bars; by default "input 0" and so on.
-        """
-        shown = self._check_rows(rows)
-        values = self._stacked(self.values)[:, shown]
-        largest = (to_numpy(self.base_values)[shown] + values[0].sum(1)).argmax(1)
-        chosen = largest if output is None else np.full_like(largest, self._check_output(output))
-        labels = [self.output_names[int(self.outputs[row, which])] for row, which in zip(shown, chosen, strict=True)]
-        titles = [str(weights) for weights in self.weightings]
-        errors = self._plotted_errors(shown, chosen)
-        drawn = _of_output(values, chosen)
-        if self.players.is_image:
-            maps = drawn[..., self.players.assignment]
-            return plots.plot_heat_maps(to_numpy(self.inputs[shown]), maps, labels, titles, errors)
-        row_names = [f"input {row}" for row in shown] if names is None else list(check_names("names", names))
-        if len(row_names) != len(shown):
-            raise ValueError(f"names has {len(row_names)} entries for {len(shown)} inputs")
-        row_titles = [f"{name}, {_output_title(label)}" for name, label in zip(row_names, labels, strict=True)]
-        return plots.plot_bars(drawn, self.players.names, row_titles, titles, errors)
-
-    def _plotted_errors(self, shown: list[int], chosen: Int[ndarray, " rows"]) -> plots.Errors:
-        source = "" if self.n_calls is None else f"refined, {self.n_calls:,} calls"
-        errors: Array
-        if self.stderr is not None:
-            errors, note = self.stderr, "standard error"
-        elif self.expected_error is not None:
-            errors, note = self._error_per_player(), "expected error"
-        else:
-            return plots.Errors(None, "", source)
-        return plots.Errors(_of_output(self._stacked(errors)[:, shown], chosen), note, source)
-
-    def _check_rows(self, rows: object) -> list[int]:
-        if isinstance(rows, int):
-            return list(range(min(check_whole("rows", rows), len(self))))
-        if isinstance(rows, str) or not isinstance(rows, Sequence | ndarray) or not len(rows):
-            raise TypeError(f"rows must be a number of inputs or a list of their indices, got {rows!r}")
-        indices = [check_whole("rows", row, minimum=0) for row in rows]
-        if max(indices) >= len(self):
-            raise ValueError(f"rows must be below {len(self)}, the number of inputs; got {max(indices)}")
-        return indices
-
-    def _check_output(self, output: int) -> int:
-        index = check_whole("output", output, minimum=0)
-        if index >= self.outputs.shape[1]:
-            raise ValueError(
-                f"output must be below {self.outputs.shape[1]}, the number of explained outputs; got {index}"
-            )
-        return index
-
     def _to_bundle(self) -> Bundle:
         facts, arrays = super()._to_bundle()
         facts["players"] = self.players.facts()
@@ -228,29 +157,9 @@ class Attribution(Result):
         players = Players.from_facts(bundle.facts["players"], arrays.pop("assignment"))
         return super()._from_bundle(Bundle({**bundle.facts, "players": players}, arrays))
 
-    def _stacked(self, array: Array) -> Float[ndarray, "weights batch players outputs"]:
-        """Return values or errors as a numpy array that has an axis for the weightings in any case."""
-        plain = to_numpy(array)
-        return plain if isinstance(self.weights, list) else plain[None]
-
-    def _error_per_player(self) -> Float[ndarray, "*weights batch players outputs"]:
-        return np.broadcast_to(to_numpy(self.expected_error)[..., None, :], tuple(self.values.shape))
-
     def _in_rows(self, array: Array) -> Float[ndarray, " rows"]:
         """Return numbers in the order of inputs, weightings, outputs, players."""
         return self._stacked(array).astype(np.float64).transpose(1, 0, 3, 2).ravel()
-
-
-def _of_output(
-    values: Float[ndarray, "weights rows players outputs"], output: Int[ndarray, " rows"]
-) -> Float[ndarray, "weights rows players"]:
-    """Return the values of one output of each row."""
-    return values[:, np.arange(len(output)), :, output].transpose(1, 0, 2)
-
-
-def _output_title(name: str) -> str:
-    """Return a title for an output, whose name may already start with "output"."""
-    return name if name.startswith("output") else f"output {name}"
 
 
 def _root_mean_square(errors: Float[Tensor, ...]) -> float:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from fwshapley._internal.checks import Array, check_choice, check_kind, check_numbers, check_whole, shorten
+from fwshapley._internal.checks import Array, check_choice, check_kind, check_whole, shorten
 from fwshapley._internal.wording import counted, listed
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.shap_explanation import to_shap
@@ -74,17 +74,20 @@ class ExactExplainer(ABC):
             values += ((gain - values.sum(2)) / self.players.n_players)[:, :, None]
         if outputs != "all":
             values = np.take_along_axis(values, chosen[None, :, None], 3)
+        inputs: Any
+        inputs, encodings = self._as_shown(x, rows)
         is_list = isinstance(weights, list | tuple)
         return Attribution(
             values=values if is_list else values[0],
             base_values=self.base_values[chosen],
             outputs=chosen,
-            inputs=_as_shown(x, rows),
+            inputs=inputs,
             weights=weightings if is_list else weightings[0],
             total=total,
             players=self.players,
             output_names=self.output_names,
             provenance=self.provenance,
+            encodings=encodings,
         )
 
     def __call__(
@@ -137,6 +140,17 @@ class ExactExplainer(ABC):
         self, rows: Float64[ndarray, "rows features"], weightings: Sequence[Semivalue]
     ) -> Float64[ndarray, "weightings rows players outputs"]:
         """Return the values of encoded rows."""
+
+    @abstractmethod
+    def _as_shown(
+        self, x: Array, rows: Float64[ndarray, "rows features"]
+    ) -> tuple[Float64[ndarray, "rows features"], Mapping[str, Any]]:
+        """Return rows as numbers for display, and what these stand for: the encodings of an `Attribution`.
+
+        Args:
+            x: as it was passed.
+            rows: as it was encoded.
+        """
 
     def _choose_outputs(
         self, outputs: str | Sequence[int] | Sequence[str], rows: Float64[ndarray, "rows features"]
@@ -202,11 +216,3 @@ def _output_number(output: object, names: Sequence[str]) -> int:
     if number >= len(names):
         raise ValueError(f"outputs must be between 0 and {len(names) - 1}, got {number}")
     return number
-
-
-def _as_shown(x: Array, rows: Float64[ndarray, "rows features"]) -> Array:
-    """Return the rows as numbers for display: those that were passed, or codes where they have categories."""
-    try:
-        return check_numbers("x", x)
-    except TypeError:
-        return rows

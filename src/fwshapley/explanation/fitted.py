@@ -131,6 +131,7 @@ class Fitted:
             players=self.players,
             output_names=self.output_names,
             provenance=self.provenance,
+            encodings={} if self.schema is None else self.schema.encodings,
         )
 
     def _explain_batch(

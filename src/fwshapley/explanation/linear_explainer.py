@@ -219,6 +219,9 @@ class LinearExplainer(ExactExplainer):
     def _encode(self, x: Array) -> Rows:
         return encode_rows("x", x, self.schema)
 
+    def _as_shown(self, x: Array, rows: Rows) -> tuple[Rows, dict[str, Any]]:  # noqa: ARG002 - as other explainers do
+        return rows, self.schema.encodings
+
     def _predict(self, rows: Rows) -> Float64[ndarray, "rows outputs"]:
         return self._intercept + self._effects(rows).sum(1)
 

@@ -50,6 +50,7 @@ from fwshapley.explanation.reliability import (
     measure_skill,
     relative_error,
 )
+from fwshapley.explanation.report_pictures import add_pictures
 from fwshapley.explanation.semivalue_selection import surrogate_evaluator
 from fwshapley.games.masked_model import ManyPredictionsGame
 from fwshapley.games.scales import KINDS, Output
@@ -190,12 +191,7 @@ def write_report(
         page.text(str(judge(None, reproduction=evidence.reproduction, error=error)))
         _add_checks(page, evidence, None)
         _add_agreement(page, evidence)
-    drawn = explained if explained.players.is_image else explained.of(weightings[evidence.reference])
-    page.section("Examples").figure(
-        drawn.plot(n_shown),
-        f"{', '.join(map(str, drawn.weightings))} values, one row per input. Red or orange players raise the output, "
-        "blue players lower it.",
-    )
+    add_pictures(page, explained, weightings[evidence.reference], n_shown=n_shown)
     _add_training(page, explainer)
     _add_provenance(page, explained)
     return page.write(path)

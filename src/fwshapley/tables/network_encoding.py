@@ -81,6 +81,15 @@ class TableSchema:
         """Which columns of numbers may have missing entries."""
         return tuple(column.has_missing and not column.n_codes for column in self.columns)
 
+    @property
+    def encodings(self) -> dict[str, Any]:
+        """What numbers stand for, by number of the column as text: names of categories, or "date"; for JSON."""
+        meanings = {
+            str(place): "date" if column.kind == "date" else list(map(str, column.categories))
+            for place, column in enumerate(self.columns)
+        }
+        return {place: meaning for place, meaning in meanings.items() if meaning}
+
     def encode(self, table: Array) -> Float[Tensor, "*shape"]:
         """Return a table as a tensor; the columns of a DataFrame are found by their names."""
         from fwshapley._internal.tensor_checks import as_tensor, to_precision  # noqa: PLC0415 - imports torch

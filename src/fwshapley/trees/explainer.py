@@ -159,6 +159,14 @@ class TreeExplainer(ExactExplainer):
     def _encode(self, x: Array) -> Float64[ndarray, "rows features"]:
         return self.ensemble.encode(x)
 
+    def _as_shown(
+        self, x: Array, rows: Float64[ndarray, "rows features"]
+    ) -> tuple[Float64[ndarray, "rows features"], dict[str, Any]]:
+        try:
+            return check_numbers("x", x), {}  # not rounded
+        except TypeError:
+            return rows, {str(column): list(map(str, levels)) for column, levels in self.ensemble.levels.items()}
+
     def _values(
         self, rows: Float64[ndarray, "rows features"], weightings: Sequence[Semivalue]
     ) -> Float64[ndarray, "weightings rows players outputs"]:

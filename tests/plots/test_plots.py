@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import doctest
+import importlib
 import sys
 
 import numpy as np
 import pytest
 
 import fwshapley as fw
-from fwshapley.plots import COLORS, MOST_BARS, plot_bars, plot_gallery, plot_heat_maps, plot_weights
+from fwshapley.plots import COLORS, plot_bars, plot_gallery, plot_heat_maps, plot_weights
+from fwshapley.plots.bars import MOST_BARS
 
 
 def test_weights_plot_draws_what_the_semivalues_say() -> None:
@@ -73,3 +76,13 @@ def test_a_gallery_marks_some_images() -> None:
     figure = plot_gallery(np.zeros((3, 1, 4, 4)), ["a", "b", "c"], [True, False, True], columns=2)
     assert [cell.get_title() for cell in figure.axes] == ["a", "b", "c", ""]
     assert [cell.title.get_color() for cell in figure.axes[:3]] == [COLORS[1], "black", COLORS[1]]
+
+
+@pytest.mark.parametrize("name", ["beeswarm", "curves", "dependence", "importance", "waterfall"])
+def test_examples_of_plots_run(name: str) -> None:
+    module = importlib.import_module(f"fwshapley.plots.{name}")
+    finder = doctest.DocTestFinder()
+    tests = [test for test in finder.find(module, globs={"fw": fw, "np": np}) if test.examples]
+    assert tests
+    for test in tests:
+        assert not doctest.DocTestRunner().run(test).failed
