@@ -121,6 +121,21 @@ def test_games_of_several_seeds_are_those_of_each(kind: str) -> None:
     assert not torch.equal(*each)
 
 
+def test_parts_that_were_kept_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = load("learned_vs_trees")
+    options = ["--smoke", "--out", str(tmp_path), "--figures", str(tmp_path)]
+    arguments = script.parse(options)
+    monkeypatch.setattr(script, "make_case", lambda *_: pytest.fail("a model was fitted"))
+    for number, part in enumerate(("baselines", "learned in 20 s", "learned in 100 s", "default")):
+        piece = {"agreement": {part: number}, "facts": {}, "settings": script.setting_of(arguments), "took": 10.0}
+        pieces.keep_piece(tmp_path / f"10 columns, seed 7, {part}.json", piece, "cpu")
+    found, seconds = script.run_once(10, 7, tmp_path, arguments)
+    assert list(found["agreement"].values()) == [0, 1, 2, 3]
+    assert seconds == 40
+    with pytest.raises(SystemExit, match="was made with budgets"):
+        script.run_once(10, 7, tmp_path, script.parse([*options, "--budgets", "5", "10"]))
+
+
 def test_a_student_and_the_times_have_clocks_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = load("explanation_vs_forward_pass")
 
