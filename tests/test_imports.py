@@ -7,7 +7,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "fwshapley"
 
 LAYERS = [
-    ("_internal", "version"),
+    ("_internal",),
     ("semivalues",),
     ("_internal.result",),
     ("coalitions", "players"),
@@ -18,7 +18,7 @@ LAYERS = [
     ("objectives",),
     ("explanation", "trees"),
     ("valuation",),
-    ("datasets", "loading"),
+    ("datasets",),
     ("fwshapley",),  # the package itself, __init__.py
     ("cli",),
     ("__main__",),

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.files import written_whole
+from fwshapley._internal.version import __version__
 from fwshapley._internal.wording import counted
 from fwshapley.cli.input_files import InputFormat, Inputs
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.predictions import Predictions
 from fwshapley.semivalues import Semivalue
-from fwshapley.version import __version__
 
 VALUES, PICTURES = "values", "pictures"
 RECORD = "explain.json"

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fwshapley._internal.safetensors_file import load_bundle
+from fwshapley._internal.version import __version__
 from fwshapley.cli.input_files import InputFormat
 from fwshapley.cli.pictures.files import Size
 from fwshapley.explanation.persistence import FILE, KIND
 from fwshapley.games.scales import Output
 from fwshapley.tables.network_encoding import TableSchema
-from fwshapley.version import __version__
 
 COMMAND = "fwshapley fit"
 """Key of the record in the explainer's metadata."""

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import Array, check_choice, check_whole
+from fwshapley._internal.version import __version__
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.inputs import Outputs, check_finite_inputs, check_finite_values, check_inputs, choose_outputs
@@ -22,7 +23,6 @@ from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Shapley, Total, check_semivalue
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.training.budget import History
-from fwshapley.version import __version__
 
 MAX_BATCH = 256
 """Inputs that are explained at once."""

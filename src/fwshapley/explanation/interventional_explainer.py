@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from fwshapley._internal.checks import Array, check_names, check_seed, check_whole
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.tensor_checks import choose_device
+from fwshapley._internal.version import __version__
 from fwshapley.estimators import exact_values
 from fwshapley.explanation.black_box import call_function, find_function, find_output
 from fwshapley.explanation.exact_explainer import ExactExplainer
@@ -30,7 +31,6 @@ from fwshapley.games.scales import KINDS, Output
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import Semivalue
 from fwshapley.tables.network_encoding import TableSchema, describe_table
-from fwshapley.version import __version__
 
 Rows = Float64[ndarray, "rows columns"]
 

@@ -16,13 +16,13 @@ from numpy import ndarray
 
 from fwshapley._internal.checks import Array, check_path
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
+from fwshapley._internal.version import __version__
 from fwshapley.explanation.black_box import call_function
 from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.explanation.inputs import is_table
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import Semivalue
 from fwshapley.tables.network_encoding import TableSchema, describe_table
-from fwshapley.version import __version__
 
 Rows = Float64[ndarray, "rows columns"]
 Effects = Callable[[Rows], Float64[ndarray, "rows columns outputs"]]

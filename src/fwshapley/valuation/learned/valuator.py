@@ -17,6 +17,7 @@ from torch import Tensor
 from fwshapley._internal.checks import Array, check_choice, check_jobs, check_path, check_whole
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import Bundle, digest, load_bundle, save_bundle
+from fwshapley._internal.version import __version__
 from fwshapley.semivalues import Semivalue, check_weights
 from fwshapley.training.budget import Budget, History, TrainingOptions
 from fwshapley.training.loop import train
@@ -47,7 +48,6 @@ from fwshapley.valuation.validation import (
     list_some,
     reorder_columns,
 )
-from fwshapley.version import __version__
 
 Method = Literal["regression", "multilinear", "published"]
 NetworkUtility = Literal["soft", "vote"]

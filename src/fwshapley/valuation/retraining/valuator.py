@@ -27,6 +27,7 @@ from fwshapley._internal.checks import (
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import as_tensor
+from fwshapley._internal.version import __version__
 from fwshapley.games.retraining import RetrainingGame, Score, scoring_name
 from fwshapley.semivalues import Banzhaf, Beta, LeaveOneOut, Semivalue, Shapley, check_weights
 from fwshapley.valuation.base import Valuator
@@ -40,7 +41,6 @@ from fwshapley.valuation.retraining.leave_one_out import LeaveOneOutSampler
 from fwshapley.valuation.retraining.sampling import Outcome, Sampler, run_sampler, value_of
 from fwshapley.valuation.retraining.tmc import TMCSampler
 from fwshapley.valuation.validation import check_points
-from fwshapley.version import __version__
 
 Method = Literal["tmc", "beta", "least_squares", "banzhaf", "leave_one_out", "gradient"]
 
