@@ -17,6 +17,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -489,7 +490,7 @@ def test_a_valuator_may_be_fitted_again() -> None:
 
 
 def test_a_valuator_has_no_values_before_it_is_fitted() -> None:
-    with pytest.raises(RuntimeError, match=r"fit\(x, y\)"):
+    with pytest.raises(NotFittedError, match=r"fit\(x, y\)"):
         _ = fw.KNNValuator().values_
 
 
