@@ -39,7 +39,7 @@ from fwshapley.cli.console import (
 from fwshapley.cli.fit_record import COMMAND, FitRecord, open_explainer
 from fwshapley.cli.input_files import InputFormat, Inputs, image_format, read_inputs
 from fwshapley.cli.model_loading import OutputChoice, as_in_file, find_model
-from fwshapley.explanation.error_model import FEWEST_INPUTS
+from fwshapley.explanation.error_model import MIN_INPUTS
 from fwshapley.explanation.fitting import PARTS, NetworkName, ObjectiveName
 from fwshapley.explanation.inputs import hold_out
 from fwshapley.explanation.persistence import FILE
@@ -136,9 +136,9 @@ def fit(
         inputs, wanted = read_inputs([data], _with_columns_of(loaded_model, wanted), most=sample, seed=seed)
         x, x_valid, about_valid = _validation_inputs(inputs, valid, wanted, seed)
         players, about_players = _players_of_options(inputs, wanted, patch, segments)
-        if calibrate and len(x_valid) < FEWEST_INPUTS:
+        if calibrate and len(x_valid) < MIN_INPUTS:
             raise ValueError(
-                f"--calibrate needs at least {FEWEST_INPUTS} inputs that are not trained on, got {len(x_valid)}: give "
+                f"--calibrate needs at least {MIN_INPUTS} inputs that are not trained on, got {len(x_valid)}: give "
                 "them by --valid"
             )
         notes = (*inputs.notes, about_valid, about_players)

@@ -38,7 +38,7 @@ from fwshapley.semivalues import Semivalue, Shapley, Total
 if TYPE_CHECKING:
     from fwshapley.explanation.feature_explainer import FeatureExplainer
 
-FEWEST_INPUTS = 8
+MIN_INPUTS = 8
 CALIBRATION_INPUTS = 48
 CALIBRATION_CALLS = 128
 """Defaults of `calibrate`."""
@@ -186,9 +186,9 @@ def calibrate(
 
 def _choose_inputs(x: Array, count: int, n_inputs: int | None, generator: torch.Generator) -> Array:
     """Return inputs, at most n_inputs of them, chosen at random."""
-    if count < FEWEST_INPUTS:
-        raise ValueError(f"x must contain at least {FEWEST_INPUTS} inputs to calibrate with, got {count}")
-    if n_inputs is None or count <= check_whole("n_inputs", n_inputs, minimum=FEWEST_INPUTS):
+    if count < MIN_INPUTS:
+        raise ValueError(f"x must contain at least {MIN_INPUTS} inputs to calibrate with, got {count}")
+    if n_inputs is None or count <= check_whole("n_inputs", n_inputs, minimum=MIN_INPUTS):
         return x
     rows = torch.randperm(count, generator=generator, device=generator.device)[:n_inputs].sort().values.cpu()
     return x.iloc[rows.numpy()] if isinstance(x, pd.DataFrame) else as_tensor(x)[rows]

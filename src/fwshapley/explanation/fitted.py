@@ -16,7 +16,7 @@ from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.inputs import Outputs, check_finite_inputs, check_finite_values, check_inputs, choose_outputs
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, surrogate_outputs
-from fwshapley.games.masked_model import MOST_ELEMENTS, MaskedModel
+from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel
 from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel, Objective, shift_to_total
 from fwshapley.players import Players
@@ -108,7 +108,7 @@ class Fitted:
         total = self.check_total(total)
         numbers = choose_outputs(outputs, len(inputs), self.output_names, self.masked_model.output)
         all_outputs = isinstance(outputs, str) and outputs == "all"
-        most = min(MAX_BATCH, max(1, MOST_ELEMENTS // inputs[:1].numel()))
+        most = min(MAX_BATCH, max(1, MAX_ELEMENTS // inputs[:1].numel()))
         batches = inputs.split(most if batch_size == "auto" else check_whole("batch_size", batch_size))
         chosen = [None] * len(batches) if numbers is None else numbers.split(len(batches[0]))
         parts = [

@@ -22,8 +22,8 @@ from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley.networks.mlp import ColumnKinds
 from fwshapley.tables.columns import DATE_FORMAT, Column, from_days, is_datetime, is_number, parse_dates, repeated
 
-MOST_CATEGORIES = 1000
-FEWEST_FREE_TEXTS = 20
+MAX_CATEGORIES = 1000
+MIN_FREE_TEXTS = 20
 FREE_TEXT_SHARE = 0.5
 """A column of texts is refused if it has more different ones than both this number and this share of the rows."""
 
@@ -184,7 +184,7 @@ def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool) 
 def _find_categories(name: str, entries: pd.Series) -> tuple[Any, ...]:
     """Return the different entries, sorted; raise an error if they are free text."""
     different = list(dict.fromkeys(_check_entries(name, entries)))
-    if len(different) > max(FEWEST_FREE_TEXTS, FREE_TEXT_SHARE * len(entries)):
+    if len(different) > max(MIN_FREE_TEXTS, FREE_TEXT_SHARE * len(entries)):
         raise ValueError(
             f"column {name!r} looks like free text: {len(different):,} different entries in {len(entries):,} rows. "
             "Leave it out, or replace it by columns of numbers or categories"
@@ -202,9 +202,9 @@ def _check_entries(name: str, entries: Iterable[Any]) -> list[Any]:
 
 
 def _check_categories(name: str, categories: Sequence[Any]) -> tuple[Any, ...]:
-    if len(categories) > MOST_CATEGORIES:
+    if len(categories) > MAX_CATEGORIES:
         raise ValueError(
-            f"column {name!r} has {len(categories):,} different entries, more than {MOST_CATEGORIES:,} categories; "
+            f"column {name!r} has {len(categories):,} different entries, more than {MAX_CATEGORIES:,} categories; "
             "leave it out or group them"
         )
     return tuple(categories)
