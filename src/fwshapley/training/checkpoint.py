@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fwshapley._internal.safetensors_file import load_bundle, save_bundle
+from fwshapley._internal.safetensors_file import check_same_run, load_bundle, save_bundle
 from fwshapley.training.budget import History, TrainingOptions
 
 FREE_OPTIONS = ("compiled", "budget", "checkpoint", "resume", "progress", "started")
@@ -67,14 +67,7 @@ class Resumable:
     def load(self, path: Path) -> None:
         """Continue from a file; raise a ValueError if it is the checkpoint of another run."""
         facts, tensors = load_bundle(path, "checkpoint")
-        identity = facts.pop("identity")
-        changed = [name for name, value in self._identify().items() if identity.get(name) != value]
-        if changed:
-            verb = "differs" if len(changed) == 1 else "differ"
-            raise ValueError(
-                f"{path} is the checkpoint of another run: {', '.join(changed)} {verb}; resume with the same data and "
-                "arguments, or start again with resume=False"
-            )
+        check_same_run(path, facts.pop("identity"), self._identify())
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimizer": {}}
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
