@@ -22,10 +22,10 @@ import torch
 from jaxtyping import Float64
 from numpy.typing import NDArray
 from scipy.optimize import nnls
-from scipy.stats import rankdata
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_whole
+from fwshapley._internal.correlation import pearson, spearman
 from fwshapley._internal.tensor_checks import as_tensor
 from fwshapley.coalitions import make_generator
 from fwshapley.explanation.attribution import Attribution
@@ -260,16 +260,9 @@ def _score(
 ) -> CalibrationScore:
     """Compare expected with measured squared errors."""
     rows = torch.arange(len(top))
-    pair = (expected, measured)
     return CalibrationScore(
-        spearman=_correlation(*(rankdata(errors.flatten()) for errors in pair)),
-        spearman_top=_correlation(*(rankdata(errors[rows, top]) for errors in pair)),
-        pearson=_correlation(*(errors.clamp(min=0).sqrt().flatten().numpy() for errors in pair)),
+        spearman=float(spearman(expected.flatten(), measured.flatten())),
+        spearman_top=float(spearman(expected[rows, top], measured[rows, top])),
+        pearson=float(pearson(*(errors.clamp(min=0).sqrt().flatten() for errors in (expected, measured)))),
         ratio=float(expected.mean() / measured.mean()),
     )
-
-
-def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Pearson's correlation; 0 if one of them is constant."""
-    one, other = one - one.mean(), other - other.mean()
-    return float(one @ other / max(np.linalg.norm(one) * np.linalg.norm(other), np.finfo(float).tiny))
