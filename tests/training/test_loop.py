@@ -35,7 +35,7 @@ from fwshapley.training import loop as training
 from fwshapley.training import shared_state
 from fwshapley.training.batches import Batch, Loss, Shard
 from fwshapley.training.budget import Budget, History, TrainingOptions
-from fwshapley.training.interrupts import HeldInterrupts
+from fwshapley.training.checkpoint import HeldInterrupts
 from fwshapley.training.loop import schedule, train
 from fwshapley.training.shared_state import FairLock
 from models import TableModel, rows, seeded

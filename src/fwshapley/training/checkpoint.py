@@ -1,12 +1,15 @@
-"""Checkpoints of training: what a run needs to continue exactly where it was."""
+"""Checkpoints of training, which a run continues from exactly, and Ctrl-C that waits until one is saved."""
 
 from __future__ import annotations
 
 import math
+import signal
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -93,3 +96,37 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tens
         for entry, moment in entries.items():
             if moment.shape == parameter.shape:
                 entries[entry] = torch.empty_like(parameter).copy_(moment)
+
+
+class HeldInterrupts:
+    """Context manager that delays Ctrl-C to its end; meanwhile, `pending` is True once Ctrl-C was pressed.
+
+    A second Ctrl-C is not delayed. In other threads, or if another handler is installed, nothing is delayed.
+
+    Args:
+        enabled: False delays nothing.
+    """
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self.pending = False
+        self._enabled = enabled
+
+    def __enter__(self) -> Self:
+        is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._enabled = self._enabled and is_default and threading.current_thread() is threading.main_thread()
+        if self._enabled:
+            signal.signal(signal.SIGINT, self._hold)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._enabled:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self.pending and kind is None:
+            raise KeyboardInterrupt
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        if self.pending:
+            signal.default_int_handler(number, frame)
+        self.pending = True
