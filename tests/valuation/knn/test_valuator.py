@@ -245,6 +245,7 @@ def test_any_backend_of_joblib_gives_the_same_bits(backend: str, on_one_core: li
         assert_identical(in_every_way(), on_one_core)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::Warning:distributed", "ignore::Warning:dask")
 def test_two_workers_of_a_dask_cluster_give_the_same_bits(on_one_core: list[fw.Valuation]) -> None:
     where: Any = distributed  # which is typed in part
