@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from fwshapley._internal.checks import Array, check_flag, check_path, check_whole
+from fwshapley._internal.checks import Array, check_checkpoint, check_flag, check_path, check_whole
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.distillation import distill
 from fwshapley.explanation.error_model import CALIBRATION_CALLS, CALIBRATION_INPUTS, ErrorModel, calibrate
@@ -172,7 +172,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             learning_rate,
             compiled=compiled,
             seed=self.seed,
-            checkpoint=None if checkpoint is None else check_path("checkpoint", checkpoint),
+            checkpoint=check_checkpoint(checkpoint, resume=resume),
             resume=resume,
             progress=progress,
             started=started,

@@ -20,7 +20,7 @@ from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel
 from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel, Objective, shift_to_total
 from fwshapley.players import Players
-from fwshapley.semivalues import Semivalue, Shapley, Total, check_semivalue
+from fwshapley.semivalues import Semivalue, Shapley, Total, check_weights
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.training.budget import History
 
@@ -185,12 +185,9 @@ class Fitted:
 
     def check_weights(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
         """Return weightings as a list; None is Shapley, or the one that the objective learned."""
-        if weights is None:
-            return [self.objective.weights if isinstance(self.objective, Kernel) else Shapley()]
-        weightings = list(weights) if isinstance(weights, list | tuple) else [weights]
-        if not weightings:
-            raise ValueError("weights must be a semivalue or a list of them, got an empty list")
-        return [check_semivalue(weighting) for weighting in weightings]
+        if weights is None and isinstance(self.objective, Kernel):
+            return [self.objective.weights]
+        return check_weights(weights)
 
     def check_total(self, total: Total | Literal["auto"]) -> Total:
         """Return "raw" or "efficient": "auto" is raw, unless the objective learns efficient values only."""

@@ -16,10 +16,9 @@ from torch import nn
 
 from fwshapley._internal.checks import (
     Array,
+    check_checkpoint,
     check_choice,
-    check_flag,
     check_jobs,
-    check_path,
     check_real,
     check_seed,
     check_whole,
@@ -180,11 +179,7 @@ class RetrainingValuator(Valuator):
             check_whole("n_fits", self.n_fits)
         check_seed(self.seed)
         check_jobs(self.n_jobs)
-        check_flag("resume", self.resume)
-        if self.checkpoint is not None:
-            check_writable_file(check_path("checkpoint", self.checkpoint))
-        elif self.resume:
-            raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=...")
+        check_writable_file(check_checkpoint(self.checkpoint, resume=self.resume))
         if self.method == "least_squares" and self.target_error is not None:
             raise ValueError("target_error must be None for method='least_squares', which makes all n_fits fits")
         weights = check_weights(self.weights if self.weights is not None else DEFAULT_WEIGHTS[self.method])
