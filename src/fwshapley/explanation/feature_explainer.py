@@ -21,7 +21,7 @@ from fwshapley.explanation.error_model import CALIBRATION_CALLS, CALIBRATION_INP
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, NetworkName, ObjectiveName, fit_explainer
-from fwshapley.explanation.inputs import Augment, Outputs, as_array
+from fwshapley.explanation.inputs import Augment, Outputs
 from fwshapley.explanation.interop import OtherInterfaces
 from fwshapley.explanation.persistence import MissingModel, load_parts, save_explainer
 from fwshapley.explanation.predictions import Predictions
@@ -277,16 +277,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
 
     def game(self, x: Array | pd.Series) -> PredictionGame:
         """Return the game of one input that is explained, which any estimator can check."""
-        fitted = self.fitted_
-        if isinstance(x, pd.Series):
-            x = x.to_frame().T
-        elif not hasattr(x, "columns"):
-            x = as_array(x, "inputs")
-            x = x[None] if len(getattr(x, "shape", ())) == len(fitted.input_shape) else x
-        inputs = fitted.check_inputs(x)
-        if len(inputs) != 1:
-            raise ValueError(f"inputs must be one input, got {len(inputs)}; each has a game of its own")
-        return PredictionGame(fitted.masked_model, inputs.to(fitted.device))
+        return self.fitted_.game(x)
 
     def distill(
         self,

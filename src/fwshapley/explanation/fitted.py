@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -14,9 +15,16 @@ from fwshapley._internal.checks import Array, check_choice, check_whole
 from fwshapley._internal.version import __version__
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fidelity import Fidelity
-from fwshapley.explanation.inputs import Outputs, check_finite_inputs, check_finite_values, check_inputs, choose_outputs
+from fwshapley.explanation.inputs import (
+    Outputs,
+    as_array,
+    check_finite_inputs,
+    check_finite_values,
+    check_inputs,
+    choose_outputs,
+)
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, surrogate_outputs
-from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel
+from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel, PredictionGame
 from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel, Objective, shift_to_total
 from fwshapley.players import Players
@@ -167,6 +175,18 @@ class Fitted:
         of_surrogate = PREDICTIONS[KINDS[output]](surrogate_outputs(self.masked_model.surrogate, inputs, full))
         of_model = None if self.model is None else predict(self.model, inputs, output).to(of_surrogate)
         return Predictions(of_model, of_surrogate, KINDS[output])
+
+    def game(self, x: Array | pd.Series) -> PredictionGame:
+        """Return the game of one input, as `FeatureExplainer.game` does."""
+        if isinstance(x, pd.Series):
+            x = x.to_frame().T
+        elif not hasattr(x, "columns"):
+            x = as_array(x, "inputs")
+            x = x[None] if len(getattr(x, "shape", ())) == len(self.input_shape) else x
+        inputs = self.check_inputs(x)
+        if len(inputs) != 1:
+            raise ValueError(f"inputs must be one input, got {len(inputs)}; each has a game of its own")
+        return PredictionGame(self.masked_model, inputs.to(self.device))
 
     def require_model(self) -> nn.Module:
         """Return the model, or raise a RuntimeError if the explainer was loaded without it."""
