@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors.torch import save_file
@@ -61,7 +61,7 @@ def learn_together() -> dict[str, Tensor]:
     x = rows(60, 2)
     y = (x[:, 0] > 0).long()
     options: dict[str, Any] = {"budget": fw.Budget(steps=3), "batch_size": 25, "device": "cpu", "progress": False}
-    methods = ("regression", "published")
+    methods: tuple[Literal["regression", "published"], ...] = ("regression", "published")
     return {name: fw.AmortizedValuator(method=name, **options).fit(x, y, (x, y)).values_ for name in methods}
 
 
