@@ -11,8 +11,10 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
+from safetensors.torch import save_file
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
@@ -52,6 +54,15 @@ def fit_together() -> fw.FeatureExplainer:
     """Fit with batches that two processes cannot share evenly."""
     explainer = fw.FeatureExplainer(seeded(TableModel), device="cpu")
     return explainer.fit(rows(64, 4), budget=fw.Budget(steps=STEPS), batch_size=7, n_coalitions=4, progress=False)
+
+
+def learn_together() -> dict[str, Tensor]:
+    """Values of networks that two processes train, by method."""
+    x = rows(60, 2)
+    y = (x[:, 0] > 0).long()
+    options: dict[str, Any] = {"budget": fw.Budget(steps=3), "batch_size": 25, "device": "cpu", "progress": False}
+    methods: tuple[Literal["regression", "published"], ...] = ("regression", "published")
+    return {name: fw.AmortizedValuator(method=name, **options).fit(x, y, (x, y)).values_ for name in methods}
 
 
 def fit_by_command(folder: Path, *, resume: bool) -> Tensor:
@@ -131,6 +142,8 @@ if __name__ == "__main__":
         be_killed_before(retraining.Checkpoint, "update", int(sys.argv[3]))
         RESUMED[task](folder, resume=False)
     else:
-        explainer = fit_together()
-        if torch.distributed.get_rank() == 0:
-            explainer.save(folder)
+        explainer, values = fit_together(), learn_together()
+        rank = torch.distributed.get_rank()
+        save_file(values, folder / f"values of process {rank}.safetensors")
+        if rank == 0:
+            explainer.save(folder / "explainer")

@@ -23,6 +23,7 @@ PUBLIC = [
 """Modules whose public names must be in the reference. (Those of semivalues are public in the package itself.)"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -17,6 +17,7 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_script_says_what_it_found_and_draws_it(name: str, tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--smoke"]
@@ -30,6 +31,7 @@ def test_every_script_is_tested() -> None:
     assert {script.stem for script in EXAMPLES.glob("*.py")} - {"bundled", "demo"} == SCRIPTS.keys()
 
 
+@pytest.mark.slow
 def test_the_demo_writes_its_report(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / "demo.py"), "--out", str(tmp_path), "--seconds", "0.5", "--exact", "1"]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own script

@@ -1,5 +1,6 @@
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "fwshapley"
 
 LAYERS = [
-    ("_internal", "version"),
+    ("_internal",),
     ("semivalues",),
     ("_internal.result",),
     ("coalitions", "players"),
@@ -18,7 +19,7 @@ LAYERS = [
     ("objectives",),
     ("explanation", "trees"),
     ("valuation",),
-    ("datasets", "loading"),
+    ("datasets",),
     ("fwshapley",),  # the package itself, __init__.py
     ("cli",),
     ("__main__",),
@@ -51,9 +52,15 @@ def layer_of(part: str) -> int:
     pytest.fail(f"{part} has no layer yet: place it in LAYERS of tests/test_imports.py, below all it imports")
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Syntax tree of a file, which several tests walk."""
+    return ast.parse(path.read_text())
+
+
 def imports_of(path: Path) -> Iterator[tuple[str, ...]]:
     """Every import of a file, as the dotted path's parts."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -85,7 +92,7 @@ def test_peers_are_not_imported_but_where_they_are_wrapped(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_peers_are_imported_lazily(path: Path) -> None:
-    for node in ast.parse(path.read_text()).body:
+    for node in parsed(path).body:
         paths = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         paths += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         assert PEERS.isdisjoint(each.split(".")[0] for each in paths)

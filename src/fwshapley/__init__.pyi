@@ -1,4 +1,6 @@
 from . import datasets, estimators, explanation, games, players, plots, semivalues, training, trees, valuation
+from ._internal.loading import load
+from ._internal.version import __version__
 from .estimators import Estimate, exact_values, least_squares_values, multilinear_values, permutation_values
 from .explanation import (
     Attribution,
@@ -10,7 +12,6 @@ from .explanation import (
     write_report,
 )
 from .explanation.baselines import baseline
-from .loading import load
 from .players import columns, grid, groups, segments
 from .semivalues import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 from .training import Budget
@@ -23,7 +24,6 @@ from .valuation import (
     cross_fit,
     value_neighbors,
 )
-from .version import __version__
 
 __all__ = [
     "AmortizedValuator",

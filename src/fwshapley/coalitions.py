@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_seed, check_whole
 
-LARGEST_RANK = 2**62
+MAX_RANK = 2**62
 """Above this many subsets, none is drawn twice in practice, and ranks no longer fit in an int64."""
 
 
@@ -76,7 +76,7 @@ def draw_distinct(size: int, count: int, n: int, generator: torch.Generator) -> 
     available = math.comb(n, size)
     if count > available:
         raise ValueError(f"there are only {available} coalitions of {size} among {n} players, not {count}")
-    if available > LARGEST_RANK:
+    if available > MAX_RANK:
         return draw_of_sizes(torch.full((count,), size), n, generator)
     if 2 * size > n:  # the few players outside are cheaper to draw, and their ranks are small
         return ~draw_distinct(n - size, count, n, generator)

@@ -35,6 +35,7 @@ def unchanged_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")  # shapes are checked elsewhere
 @pytest.mark.filterwarnings("ignore")  # networks that have learned nothing cause many
 @pytest.mark.parametrize("name", NAMES)

@@ -109,6 +109,7 @@ def test_many_players_are_within_four_standard_errors(estimator: Estimator, weig
     assert float(estimate.stderr.max()) < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "weights", "total"),
     [
@@ -200,6 +201,7 @@ def test_a_player_whose_draws_are_all_alike_is_not_called_certain() -> None:
         assert float(permutation_values(game, Shapley(), n_calls=2 + 8 * 16, seed=seed).stderr.min()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [Shapley(), Beta(4, 1)], ids=str)
 @pytest.mark.usefixtures("unchecked")  # for speed
 def test_standard_errors_hold_when_a_run_stops_early(
@@ -215,6 +217,7 @@ def test_standard_errors_hold_when_a_run_stops_early(
     assert 0.93 <= float(torch.stack(covered).double().mean()) <= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [Beta(1, 4), Beta(4, 1)], ids=str)
 @pytest.mark.usefixtures("unchecked")  # for speed
 def test_pairs_are_unbiased_for_asymmetric_laws(smooth_game: Callable[..., Game], weights: Beta) -> None:

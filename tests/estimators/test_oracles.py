@@ -27,6 +27,7 @@ def test_shapiq_agrees_on_a_random_game(index: Literal["SV", "BV"], weights: Sem
     assert_close(exact_values(game, weights), torch.from_numpy(theirs), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_shap_agrees_on_a_masked_model() -> None:
     generator = np.random.default_rng(0)
     inputs = generator.normal(size=(80, 6))

@@ -164,9 +164,9 @@ def test_a_batch_too_large_is_explained_in_chunks_by_itself(
 ) -> None:
     monkeypatch.setattr(fitted_module, "MAX_BATCH", 8)
     classifier.explain(X_TEST)
-    monkeypatch.setattr(fitted_module, "MOST_ELEMENTS", 5 * N)
+    monkeypatch.setattr(fitted_module, "MAX_ELEMENTS", 5 * N)
     classifier.explain(X_TEST)
-    monkeypatch.setattr(fitted_module, "MOST_ELEMENTS", 1)  # less than one input
+    monkeypatch.setattr(fitted_module, "MAX_ELEMENTS", 1)  # less than one input
     classifier.explain(X_TEST[:2])
     assert passes == [8, 8, 4, 5, 5, 5, 5, 1, 1]
 

@@ -127,6 +127,8 @@ def test_sums_over_all_coalitions_are_the_semivalues(semivalue_for: Callable[[in
     assert torch.allclose(sums.values(worth), expected, atol=1e-10)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")  # for speed
 def test_sums_are_unbiased_and_know_their_variance() -> None:
     laws = torch.from_numpy(join_laws(WEIGHTS, PLAYERS))
     control = WRONG.first_order(random(OUTPUTS), random(OUTPUTS, seed=1))
@@ -229,7 +231,9 @@ def test_a_regression_finds_lines_and_predicts_what_it_has_not_seen() -> None:
     assert float(missed.square().mean()) < 0.1 * float(raw_outputs(masks).var(0).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("output", "gain"), [("probability", 0), ("probability", ENUMERATION_GAIN), ("raw", 0)])
+@pytest.mark.usefixtures("unchecked")  # for speed
 def test_values_are_unbiased_and_standard_errors_honest_however_wrong_the_network(
     output: Output, gain: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +250,7 @@ def test_values_are_unbiased_and_standard_errors_honest_however_wrong_the_networ
     assert 0.8 < float(stderr.square().mean() / values.var(0).mean()) < 1.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["probability", "raw"])
 @pytest.mark.usefixtures("unchecked")  # for speed
 def test_standard_errors_cover_from_the_fewest_calls_on(output: Output) -> None:

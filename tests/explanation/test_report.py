@@ -263,6 +263,7 @@ def shuffled_answers(inputs: int, players: int, classes: int, trials: int) -> li
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", [10, 40])
 @pytest.mark.parametrize(("players", "classes"), [(4, 2), (12, 3)])
 def test_shuffled_labels_hardly_ever_get_a_yes(inputs: int, players: int, classes: int) -> None:

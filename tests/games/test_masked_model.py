@@ -62,7 +62,7 @@ def test_coalitions_are_asked_about_in_chunks_without_a_difference(monkeypatch: 
     masked = masked_model()
     whole = masked(x, coalitions)
     assert seen_by(masked) == [80]
-    monkeypatch.setattr(masking, "MOST_ELEMENTS", most * N)
+    monkeypatch.setattr(masking, "MAX_ELEMENTS", most * N)
     assert_close(masked(x, coalitions), whole)
     chunks = seen_by(masked)[1:]
     assert sum(chunks) == 80

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.testing import assert_frame_equal
 from torch.testing import assert_close
 
-from fwshapley.tables.network_encoding import MOST_CATEGORIES, TableSchema, describe_table
+from fwshapley.tables.network_encoding import MAX_CATEGORIES, TableSchema, describe_table
 
 RNG = np.random.default_rng(0)
 STAMPS = np.array([0, 1, 2, 60, 3600, 86_400, 604_800])
@@ -261,7 +261,7 @@ def test_a_column_that_is_missing_or_there_twice_is_named() -> None:
 @pytest.mark.parametrize(
     ("entries", "error", "message"),
     [
-        (2 * [f"id {number}" for number in range(MOST_CATEGORIES + 1)], ValueError, "'x' has 1,001 different entries"),
+        (2 * [f"id {number}" for number in range(MAX_CATEGORIES + 1)], ValueError, "'x' has 1,001 different entries"),
         ([[1], [2]], TypeError, r"column 'x' contains \[1\], which is neither"),
         ([{"a": 1}], TypeError, "column 'x' contains {'a': 1}, which is neither"),
         ([1j, "a"], TypeError, "column 'x' contains 1j, which is neither"),
@@ -285,7 +285,7 @@ def test_a_table_without_columns_is_refused() -> None:
 
 
 def test_as_many_categories_as_there_may_be() -> None:
-    table = pd.DataFrame({"x": 2 * [f"id {number}" for number in range(MOST_CATEGORIES)]})
+    table = pd.DataFrame({"x": 2 * [f"id {number}" for number in range(MAX_CATEGORIES)]})
     assert_frame_equal(same_again(table), table)
 
 

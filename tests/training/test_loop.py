@@ -5,7 +5,6 @@ import json
 import math
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -35,7 +34,7 @@ from fwshapley.training import loop as training
 from fwshapley.training import shared_state
 from fwshapley.training.batches import Batch, Loss, Shard
 from fwshapley.training.budget import Budget, History, TrainingOptions
-from fwshapley.training.interrupts import HeldInterrupts
+from fwshapley.training.checkpoint import HeldInterrupts
 from fwshapley.training.loop import schedule, train
 from fwshapley.training.shared_state import FairLock
 from models import TableModel, rows, seeded
@@ -786,6 +785,7 @@ def test_a_process_may_train_on_one_device_after_another(monkeypatch: pytest.Mon
     assert devices == ["meta", "cpu", "meta"]
 
 
+@pytest.mark.slow
 def test_a_fit_that_was_killed_twice_ends_as_one_that_was_not(tmp_path: Path) -> None:
     for call in (3, runs.SURROGATE_STEPS + 2):  # in the surrogate, of which 2 steps are kept; in the explainer
         command = [sys.executable, str(RUNS), "interrupted", str(tmp_path / "checkpoints"), str(call)]
@@ -802,6 +802,7 @@ def test_a_fit_that_was_killed_twice_ends_as_one_that_was_not(tmp_path: Path) ->
     assert all(torch.equal(resumed[name], tensor) for name, tensor in whole.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "call", "saved"),
     [
@@ -820,29 +821,6 @@ def test_what_was_killed_and_resumed_ends_with_the_same_bits(name: str, call: in
     assert (tmp_path / "killed" / saved).exists()
     resumed = runs.RESUMED[name](tmp_path / "killed", resume=True)
     assert torch.equal(resumed, runs.RESUMED[name](tmp_path / "whole", resume=False))
-
-
-def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(port)]
-    together = subprocess.run(  # noqa: S603 - our own script
-        [*launcher, RUNS, "shared", tmp_path / "two"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert together.returncode == 0, together.stderr
-    runs.fit_together().save(tmp_path / "one")
-    one, two = (fw.FeatureExplainer.load(tmp_path / name) for name in ("one", "two"))
-    expected, found = one.explain(X4).values, two.explain(X4).values  # AdamW magnifies the rounding of tiny gradients
-    assert float((found - expected).norm()) <= 0.05 * float(expected.norm())
-    for name, history in one.histories_.items():
-        assert two.histories_[name].steps == history.steps
-        losses = [[loss for _, loss in each.validation] for each in (two.histories_[name], history)]
-        assert losses[0] == pytest.approx(losses[1], rel=1e-2)
 
 
 def test_the_process_group_is_left_once() -> None:

@@ -75,6 +75,16 @@ def check_path(name: str, value: str | os.PathLike[str]) -> Path:
     return Path(value)
 
 
+def check_checkpoint(value: str | os.PathLike[str] | None, *, resume: bool) -> Path | None:
+    """Return the path where a run is saved, if any, or raise an error if a run is to be resumed from nowhere."""
+    check_flag("resume", resume)
+    if value is not None:
+        return check_path("checkpoint", value)
+    if resume:
+        raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=...")
+    return None
+
+
 def check_seed(value: SupportsIndex) -> int:
     """Return a seed as an int that every random generator accepts, or raise an error."""
     seed = check_whole("seed", value, minimum=0)

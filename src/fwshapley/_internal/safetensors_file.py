@@ -99,6 +99,23 @@ def read_metadata(path: Path, kind: str = "result") -> dict[str, str]:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
+def check_same_run(path: Path, saved: Mapping[str, Any], current: Mapping[str, Any]) -> None:
+    """Raise an error that names what differs, unless a checkpoint belongs to the run that is to be resumed.
+
+    Args:
+        path: the checkpoint.
+        saved: what identifies the run that wrote it.
+        current: what identifies the run to be resumed.
+    """
+    changed = [name for name, value in current.items() if saved.get(name) != value]
+    if changed:
+        verb = "differs" if len(changed) == 1 else "differ"
+        raise ValueError(
+            f"{path} is the checkpoint of another run: {', '.join(changed)} {verb}; resume with the same data and "
+            "arguments, or start again with resume=False"
+        )
+
+
 def digest(arrays: Mapping[str, Any], text: str = "") -> str:
     """Hash of arrays and a text, to tell them from any others."""
     state = hashlib.blake2b(text.encode(), digest_size=16)

@@ -10,8 +10,8 @@ import numpy as np
 from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array
 
-MOST_NAMED = 6
-MOST_LETTERS = 40
+MAX_NAMED = 6
+MAX_LETTERS = 40
 SECONDS_PER_MINUTE = 60
 MILLISECONDS_PER_SECOND = 1000
 
@@ -24,12 +24,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def listed(names: Iterable[object], most: int = MOST_NAMED) -> str:
+def listed(names: Iterable[object], most: int = MAX_NAMED) -> str:
     """Return the first few names, shortened, and how many more there are."""
     return listed_whole((shortened(str(name)) for name in names), most)
 
 
-def listed_whole(names: Iterable[object], most: int = MOST_NAMED) -> str:
+def listed_whole(names: Iterable[object], most: int = MAX_NAMED) -> str:
     """Return the first few names as `listed` does, but complete: names of files, which people copy."""
     shown = [printable(str(name)) for name in names]
     more = f" and {len(shown) - most:,} more" if len(shown) > most else ""
@@ -54,7 +54,7 @@ def printable(text: str) -> str:
 def shortened(text: str) -> str:
     """Return a printable text, cut to a length."""
     plain = printable(text)
-    return plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 1] + "…"
+    return plain if len(plain) <= MAX_LETTERS else plain[: MAX_LETTERS - 1] + "…"
 
 
 def decimals_for(values: Array) -> int:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from fwshapley._internal.version import __version__
 from fwshapley.cli import explain, fit, value, weights
 from fwshapley.cli.console import Command, console
-from fwshapley.version import __version__
 
 app = typer.Typer(
     name="fwshapley",

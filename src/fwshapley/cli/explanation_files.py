@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.files import written_whole
+from fwshapley._internal.version import __version__
 from fwshapley._internal.wording import counted
 from fwshapley.cli.input_files import Inputs
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.games.scales import Kind
 from fwshapley.semivalues import Semivalue
-from fwshapley.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -44,7 +44,7 @@ from fwshapley.cli.training import (
     show_training,
     validation_inputs,
 )
-from fwshapley.explanation.error_model import FEWEST_INPUTS
+from fwshapley.explanation.error_model import MIN_INPUTS
 from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.explanation.explainer import Choice, Method
 from fwshapley.explanation.fitting import PARTS, NetworkName, ObjectiveName
@@ -174,9 +174,9 @@ def fit(
             _print_next(out, model if open_explainer(out).needs_model else None, [FILE])
             return
         x, x_valid, about_valid = validation_inputs(inputs, valid, wanted, seed)
-        if calibrate and len(x_valid) < FEWEST_INPUTS:
+        if calibrate and len(x_valid) < MIN_INPUTS:
             raise ValueError(
-                f"--calibrate needs at least {FEWEST_INPUTS} inputs that are not trained on, got {len(x_valid)}: give "
+                f"--calibrate needs at least {MIN_INPUTS} inputs that are not trained on, got {len(x_valid)}: give "
                 "them by --valid"
             )
         notes = (*inputs.notes, about_valid, about_players, about_method)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from fwshapley._internal.safetensors_file import load_bundle, read_metadata
+from fwshapley._internal.version import __version__
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import OutputChoice
 from fwshapley.cli.pictures.files import Size
 from fwshapley.explanation.persistence import FILE, KIND
 from fwshapley.tables.network_encoding import TableSchema
-from fwshapley.version import __version__
 
 COMMAND = "fwshapley fit"
 """Key of the record in the explainer's metadata."""

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 from fwshapley._internal.files import written_whole
 from fwshapley._internal.progress import ProgressBar
-from fwshapley.version import __version__
+from fwshapley._internal.version import __version__
 
 CHUNK_BYTES = 2**20
 TIMEOUT_SECONDS = 30

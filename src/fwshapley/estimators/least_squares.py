@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from fwshapley.coalitions import LARGEST_RANK, draw_distinct
+from fwshapley.coalitions import MAX_RANK, draw_distinct
 from fwshapley.estimators.estimate import (
     MIN_FREEDOM,
     Estimate,
@@ -155,7 +155,7 @@ class _Design:
         if paired and n % 2 == 0:  # otherwise each pair of halves would be counted twice
             self.mass[-1] /= 2
             capacity[-1] //= 2
-        self.capacity = torch.tensor([min(count, LARGEST_RANK) for count in capacity], dtype=torch.float64)
+        self.capacity = torch.tensor([min(count, MAX_RANK) for count in capacity], dtype=torch.float64)
         # A count is its expectation plus an offset in [0, 1), rounded down. Offsets are spread by the golden ratio,
         # so that the sum of the counts stays near the sum of the expectations.
         start = torch.rand((), generator=generator, device=generator.device, dtype=torch.float64).cpu()

@@ -22,10 +22,10 @@ import torch
 from jaxtyping import Float64
 from numpy.typing import NDArray
 from scipy.optimize import nnls
-from scipy.stats import rankdata
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_whole
+from fwshapley._internal.correlation import pearson, spearman
 from fwshapley._internal.tensor_checks import as_tensor
 from fwshapley.coalitions import make_generator
 from fwshapley.explanation.attribution import Attribution
@@ -38,7 +38,7 @@ from fwshapley.semivalues import Semivalue, Shapley, Total
 if TYPE_CHECKING:
     from fwshapley.explanation.feature_explainer import FeatureExplainer
 
-FEWEST_INPUTS = 8
+MIN_INPUTS = 8
 CALIBRATION_INPUTS = 48
 CALIBRATION_CALLS = 128
 """Defaults of `calibrate`."""
@@ -186,9 +186,9 @@ def calibrate(
 
 def _choose_inputs(x: Array, count: int, n_inputs: int | None, generator: torch.Generator) -> Array:
     """Return inputs, at most n_inputs of them, chosen at random."""
-    if count < FEWEST_INPUTS:
-        raise ValueError(f"x must contain at least {FEWEST_INPUTS} inputs to calibrate with, got {count}")
-    if n_inputs is None or count <= check_whole("n_inputs", n_inputs, minimum=FEWEST_INPUTS):
+    if count < MIN_INPUTS:
+        raise ValueError(f"x must contain at least {MIN_INPUTS} inputs to calibrate with, got {count}")
+    if n_inputs is None or count <= check_whole("n_inputs", n_inputs, minimum=MIN_INPUTS):
         return x
     rows = torch.randperm(count, generator=generator, device=generator.device)[:n_inputs].sort().values.cpu()
     return x.iloc[rows.numpy()] if isinstance(x, pd.DataFrame) else as_tensor(x)[rows]
@@ -260,16 +260,9 @@ def _score(
 ) -> CalibrationScore:
     """Compare expected with measured squared errors."""
     rows = torch.arange(len(top))
-    pair = (expected, measured)
     return CalibrationScore(
-        spearman=_correlation(*(rankdata(errors.flatten()) for errors in pair)),
-        spearman_top=_correlation(*(rankdata(errors[rows, top]) for errors in pair)),
-        pearson=_correlation(*(errors.clamp(min=0).sqrt().flatten().numpy() for errors in pair)),
+        spearman=float(spearman(expected.flatten(), measured.flatten())),
+        spearman_top=float(spearman(expected[rows, top], measured[rows, top])),
+        pearson=float(pearson(*(errors.clamp(min=0).sqrt().flatten() for errors in (expected, measured)))),
         ratio=float(expected.mean() / measured.mean()),
     )
-
-
-def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Pearson's correlation; 0 if one of them is constant."""
-    one, other = one - one.mean(), other - other.mean()
-    return float(one @ other / max(np.linalg.norm(one) * np.linalg.norm(other), np.finfo(float).tiny))

@@ -14,14 +14,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from fwshapley._internal.checks import Array, check_flag, check_path, check_whole
+from fwshapley._internal.checks import Array, check_checkpoint, check_flag, check_path, check_whole
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.distillation import distill
 from fwshapley.explanation.error_model import CALIBRATION_CALLS, CALIBRATION_INPUTS, ErrorModel, calibrate
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, NetworkName, ObjectiveName, fit_explainer
-from fwshapley.explanation.inputs import Augment, Outputs, as_array
+from fwshapley.explanation.inputs import Augment, Outputs
 from fwshapley.explanation.interop import OtherInterfaces
 from fwshapley.explanation.persistence import MissingModel, load_parts, save_explainer
 from fwshapley.explanation.predictions import Predictions
@@ -172,7 +172,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             learning_rate,
             compiled=compiled,
             seed=self.seed,
-            checkpoint=None if checkpoint is None else check_path("checkpoint", checkpoint),
+            checkpoint=check_checkpoint(checkpoint, resume=resume),
             resume=resume,
             progress=progress,
             started=started,
@@ -277,16 +277,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
 
     def game(self, x: Array | pd.Series) -> PredictionGame:
         """Return the game of one input that is explained, which any estimator can check."""
-        fitted = self.fitted_
-        if isinstance(x, pd.Series):
-            x = x.to_frame().T
-        elif not hasattr(x, "columns"):
-            x = as_array(x, "inputs")
-            x = x[None] if len(getattr(x, "shape", ())) == len(fitted.input_shape) else x
-        inputs = fitted.check_inputs(x)
-        if len(inputs) != 1:
-            raise ValueError(f"inputs must be one input, got {len(inputs)}; each has a game of its own")
-        return PredictionGame(fitted.masked_model, inputs.to(fitted.device))
+        return self.fitted_.game(x)
 
     def distill(
         self,

@@ -20,7 +20,9 @@ from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import KINDS, Output
 
 DECILES = 10
-POOR_AGREEMENT = 0.8
+
+MIN_AGREEMENT = 0.9
+"""Share of the model's predictions that a surrogate should reproduce: otherwise, one explanation in ten is wrong."""
 
 
 class FidelityWarning(UserWarning):
@@ -58,7 +60,7 @@ class Fidelity:
     @property
     def is_poor(self) -> bool:
         """Whether the surrogate predicts differently from the model even for complete inputs."""
-        return any(share is not None and share < POOR_AGREEMENT for share in (self.agreement, self.explained))
+        return any(share is not None and share < MIN_AGREEMENT for share in (self.agreement, self.explained))
 
     def __str__(self) -> str:
         if self.agreement is None:

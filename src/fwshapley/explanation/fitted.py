@@ -6,23 +6,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import Array, check_choice, check_whole
+from fwshapley._internal.version import __version__
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fidelity import Fidelity
-from fwshapley.explanation.inputs import Outputs, check_finite_inputs, check_finite_values, check_inputs, choose_outputs
+from fwshapley.explanation.inputs import (
+    Outputs,
+    as_array,
+    check_finite_inputs,
+    check_finite_values,
+    check_inputs,
+    choose_outputs,
+)
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, surrogate_outputs
-from fwshapley.games.masked_model import MOST_ELEMENTS, MaskedModel
+from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel, PredictionGame
 from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel, Objective, shift_to_total
 from fwshapley.players import Players
-from fwshapley.semivalues import Semivalue, Shapley, Total, check_semivalue
+from fwshapley.semivalues import Semivalue, Shapley, Total, check_weights
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.training.budget import History
-from fwshapley.version import __version__
 
 MAX_BATCH = 256
 """Inputs that are explained at once."""
@@ -108,7 +116,7 @@ class Fitted:
         total = self.check_total(total)
         numbers = choose_outputs(outputs, len(inputs), self.output_names, self.masked_model.output)
         all_outputs = isinstance(outputs, str) and outputs == "all"
-        most = min(MAX_BATCH, max(1, MOST_ELEMENTS // inputs[:1].numel()))
+        most = min(MAX_BATCH, max(1, MAX_ELEMENTS // inputs[:1].numel()))
         batches = inputs.split(most if batch_size == "auto" else check_whole("batch_size", batch_size))
         chosen = [None] * len(batches) if numbers is None else numbers.split(len(batches[0]))
         parts = [
@@ -169,6 +177,18 @@ class Fitted:
         of_model = None if self.model is None else predict(self.model, inputs, output).to(of_surrogate)
         return Predictions(of_model, of_surrogate, KINDS[output])
 
+    def game(self, x: Array | pd.Series) -> PredictionGame:
+        """Return the game of one input, as `FeatureExplainer.game` does."""
+        if isinstance(x, pd.Series):
+            x = x.to_frame().T
+        elif not hasattr(x, "columns"):
+            x = as_array(x, "inputs")
+            x = x[None] if len(getattr(x, "shape", ())) == len(self.input_shape) else x
+        inputs = self.check_inputs(x)
+        if len(inputs) != 1:
+            raise ValueError(f"inputs must be one input, got {len(inputs)}; each has a game of its own")
+        return PredictionGame(self.masked_model, inputs.to(self.device))
+
     def require_model(self) -> nn.Module:
         """Return the model, or raise a RuntimeError if the explainer was loaded without it."""
         if self.model is None:
@@ -186,12 +206,9 @@ class Fitted:
 
     def check_weights(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
         """Return weightings as a list; None is Shapley, or the one that the objective learned."""
-        if weights is None:
-            return [self.objective.weights if isinstance(self.objective, Kernel) else Shapley()]
-        weightings = list(weights) if isinstance(weights, list | tuple) else [weights]
-        if not weightings:
-            raise ValueError("weights must be a semivalue or a list of them, got an empty list")
-        return [check_semivalue(weighting) for weighting in weightings]
+        if weights is None and isinstance(self.objective, Kernel):
+            return [self.objective.weights]
+        return check_weights(weights)
 
     def check_total(self, total: Total | Literal["auto"]) -> Total:
         """Return "raw" or "efficient": "auto" is raw, unless the objective learns efficient values only."""

@@ -250,8 +250,6 @@ def check_checkpoints(options: TrainingOptions) -> None:
     """Refuse a checkpoint folder that cannot be written to, or that has checkpoints of a run that is not resumed."""
     folder = options.checkpoint
     if folder is None:
-        if options.resume:
-            raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=..., a folder")
         return
     paths = [folder / f"{part}.safetensors" for part in PARTS]
     for path in paths:

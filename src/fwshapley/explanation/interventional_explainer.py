@@ -22,6 +22,7 @@ from fwshapley._internal.checks import Array, check_choice, check_names, check_p
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley._internal.tensor_checks import choose_device
+from fwshapley._internal.version import __version__
 from fwshapley.estimators import exact_values
 from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
 from fwshapley.explanation.functions import call_function, find_function, find_output
@@ -32,7 +33,6 @@ from fwshapley.games.scales import KINDS, Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
 from fwshapley.tables.network_encoding import TableSchema
-from fwshapley.version import __version__
 
 MAX_PLAYERS = 16
 BACKGROUND_ROWS = 100

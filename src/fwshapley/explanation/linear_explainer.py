@@ -17,13 +17,13 @@ from numpy import ndarray
 
 from fwshapley._internal.checks import Array, check_path
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
+from fwshapley._internal.version import __version__
 from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
 from fwshapley.explanation.functions import call_function
 from fwshapley.explanation.table_rows import Rows, encode_rows, read_background
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
 from fwshapley.tables.network_encoding import TableSchema
-from fwshapley.version import __version__
 
 Score = Callable[[Rows], Float64[ndarray, "rows outputs"]]
 Effects = Callable[[Rows], Float64[ndarray, "rows columns outputs"]]

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from fwshapley._internal.checks import check_callable, check_choice, check_kind, check_real, check_whole
+from fwshapley._internal.correlation import pearson
 from fwshapley._internal.tensor_checks import check_classes, check_finite
 
 INPUTS_AT_ONCE = 1024
@@ -164,8 +165,8 @@ def measure_agreement(estimate: Float[Tensor, "batch players"], reference: Float
     if estimate.shape != reference.shape:
         shapes = f"{tuple(estimate.shape)} and {tuple(reference.shape)}"
         raise ValueError(f"estimate and reference must have the same shape, got {shapes}")
+    correlation = pearson(estimate, reference)
     e, r = (values - values.mean(1, keepdim=True) for values in (estimate, reference))
-    correlation = (e * r).sum(1) / (e.norm(dim=1) * r.norm(dim=1)).clamp(min=_TINY)
     totals = reference.sum(1)
     return Agreement(
         pearson=float(correlation.mean()),

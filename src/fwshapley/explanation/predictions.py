@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fwshapley.games.masked_model import MOST_ELEMENTS
+from fwshapley.games.masked_model import MAX_ELEMENTS
 from fwshapley.games.scales import KINDS, Kind, Output
 
 MAX_ROWS = 2048
@@ -91,7 +91,7 @@ def surrogate_outputs(
 
 def split_inputs(x: Float[Tensor, "rows ..."]) -> tuple[Float[Tensor, "chunk ..."], ...]:
     """Split inputs into chunks that a network can process at once."""
-    return x.split(max(1, min(MAX_ROWS, MOST_ELEMENTS // x[0].numel())))
+    return x.split(max(1, min(MAX_ROWS, MAX_ELEMENTS // x[0].numel())))
 
 
 def as_columns(outputs: Tensor) -> Float[Tensor, "rows outputs"]:

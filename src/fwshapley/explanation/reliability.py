@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fwshapley._internal.checks import Array
 from fwshapley.estimators.estimate import quantile
+from fwshapley.explanation.fidelity import MIN_AGREEMENT
 from fwshapley.explanation.metrics import Evaluator, areas, exclusion_curves, inclusion_curves
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ Way = Literal["included", "excluded"]
 NO_SKILL = 0.1
 ENOUGH_SKILL = 0.5
 """Skill up to which an order may be random, and from which it has most of the gain of long sampling."""
-
-ENOUGH_AGREEMENT = 0.9
-"""Share of the model's predictions that the surrogate must reproduce: otherwise, one explanation in ten is wrong."""
 
 MAX_ERROR = 0.5
 """Largest error of values, relative to their size, to rely on: a quarter of their variance."""
@@ -283,7 +281,7 @@ def judge(skill: Skill | None, *, reproduction: float | None, error: float) -> V
     """
     if skill is not None and not skill.value - 2 * skill.stderr > NO_SKILL:
         return Verdict("no", f"The learned order of the players may be no better than a random one: skill {skill}.")
-    if reproduction is not None and reproduction < ENOUGH_AGREEMENT:
+    if reproduction is not None and reproduction < MIN_AGREEMENT:
         return Verdict(
             "no",
             f"The surrogate reproduces only {reproduction:.1%} of the model's predictions, and the explanations are of "

@@ -32,10 +32,10 @@ from fwshapley.estimators import least_squares_values
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.baselines import BASELINES, Baseline, baseline
 from fwshapley.explanation.feature_explainer import FeatureExplainer
+from fwshapley.explanation.fidelity import MIN_AGREEMENT
 from fwshapley.explanation.metrics import Evaluator, measure_agreement
 from fwshapley.explanation.reliability import (
     AGREEMENT_MEANING,
-    ENOUGH_AGREEMENT,
     ENOUGH_SKILL,
     ERROR_MEANING,
     MAX_ERROR,
@@ -294,7 +294,7 @@ def _add_checks(page: Report, evidence: Evidence, skill: Skill | None) -> None:
     reproduction = "not known" if evidence.reproduction is None else f"{evidence.reproduction:.1%}"
     rows = [
         ["relative error of the values", f"{evidence.error(evidence.reference):.2f}", f"at most {MAX_ERROR:g}"],
-        ["agreement of surrogate and model", reproduction, f"at least {ENOUGH_AGREEMENT:.0%}"],
+        ["agreement of surrogate and model", reproduction, f"at least {MIN_AGREEMENT:.0%}"],
     ]
     meanings = [ERROR_MEANING, AGREEMENT_MEANING]
     if skill is not None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fwshapley.games.game import Coalitions
 from fwshapley.games.scales import Output
 
-MOST_ELEMENTS = 2**23
+MAX_ELEMENTS = 2**23
 """Most numbers in the masked inputs of one surrogate call; its activations take many times as much memory."""
 
 
@@ -47,7 +47,7 @@ class MaskedModel:
     ) -> Float[Tensor, "batch coalitions outputs"]:
         """Values of several coalitions of each input, without gradients."""
         batch, n_coalitions = coalitions.shape[:2]
-        pieces = max(1, math.ceil(batch * n_coalitions * x[0].numel() / MOST_ELEMENTS))
+        pieces = max(1, math.ceil(batch * n_coalitions * x[0].numel() / MAX_ELEMENTS))
         rows = torch.arange(batch, device=x.device).repeat_interleave(n_coalitions)
         parts = zip(rows.tensor_split(pieces), coalitions.flatten(0, 1).tensor_split(pieces), strict=True)
         with torch.no_grad():

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from fwshapley.networks.mlp import Rescale
 
-MOST_LEVELS = 4
-SMALLEST_SIDE = 4
+MAX_LEVELS = 4
+MIN_SIDE = 4
 
 
 class SmallCNN(nn.Module):
@@ -33,7 +33,7 @@ class SmallCNN(nn.Module):
     ) -> None:
         super().__init__()
         self.channels, self.outputs, self.side = channels, outputs, side
-        levels = max(1, min(MOST_LEVELS, side.bit_length() - SMALLEST_SIDE.bit_length() + 1))
+        levels = max(1, min(MAX_LEVELS, side.bit_length() - MIN_SIDE.bit_length() + 1))
         widths = [width << level for level in range(levels)]
         self.blocks = nn.Sequential(
             *(

@@ -16,7 +16,7 @@ from fwshapley.networks.mlp import zero
 from fwshapley.players import Players
 
 MAP_DIMENSIONS = 4
-LEAST_USED = 0.05
+MIN_USED_SHARE = 0.05
 
 
 class FeatureTaps(nn.Module):
@@ -78,7 +78,7 @@ class FeatureTaps(nn.Module):
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.requires_grad_(gradient is not None)
         used = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
-        if 0 < used < LEAST_USED * sum(parameter.numel() for parameter in parameters):
+        if 0 < used < MIN_USED_SHARE * sum(parameter.numel() for parameter in parameters):
             raise ValueError(
                 f"network='auto' needs a convolutional surrogate: only {used:,} parameters of this one come before its "
                 "feature maps (is it a transformer?); pass network='unet' or a network of your own"

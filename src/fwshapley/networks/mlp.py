@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-SMALLEST_DEVIATION = 1e-6
+MIN_DEVIATION = 1e-6
 
 
 class MLP(nn.Module):
@@ -115,7 +115,7 @@ class Rescale(nn.Module):
 def spread_of(targets: Float[Tensor, "rows outputs"]) -> Float[Tensor, " outputs"]:
     """Standard deviation of every output, or 1 if it is constant."""
     deviation = targets.std(0, correction=0)
-    return torch.where(deviation > SMALLEST_DEVIATION * targets.abs().amax(0), deviation, 1.0)
+    return torch.where(deviation > MIN_DEVIATION * targets.abs().amax(0), deviation, 1.0)
 
 
 class TableNetwork(nn.Module):

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fwshapley.objectives.basis import HatBasis
 from fwshapley.objectives.kernel import Kernel, SumConstraint, kernel_loss
 from fwshapley.objectives.losses import Sample, centered_loss, shift_to_total
-from fwshapley.objectives.multilinear import Multilinear, draw_t, multilinear_loss
+from fwshapley.objectives.multilinear import HatBasis, Multilinear, draw_t, multilinear_loss
 from fwshapley.semivalues import Semivalue
 
 __all__ = [

@@ -1,4 +1,8 @@
-"""The objective for every weighting at once."""
+"""The objective for every weighting at once, and the basis in which an explainer expands its values.
+
+psi(x, t) = sum_j c_j(x) b_j(t): a network computes the coefficients c once. A weighting is then a dot product with its
+moments E[b_j(t)] (docs/math.md, eq. 9), so any number of weightings costs one pass.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,40 @@ from torch import Tensor
 
 from fwshapley.coalitions import draw_strata, draw_trusted_bernoulli
 from fwshapley.games.masked_model import MaskedModel
-from fwshapley.objectives.basis import HatBasis
 from fwshapley.objectives.losses import MIN_LEVEL, PILOT_COALITIONS, PILOT_INPUTS, Sample, centered_loss
 from fwshapley.semivalues import Semivalue
 from fwshapley.training.batches import Shard
 
-BASIS = HatBasis()
+MOMENT_NODES = 256
 MIN_T = 1e-4
 MIN_RELATIVE_LEVEL = 1e-6
 """Smallest level of a knot, relative to the largest one."""
+
+
+@dataclass(frozen=True)
+class HatBasis:
+    """Piecewise linear functions of logit t with `size` knots evenly spaced on [-edge, edge], constant beyond."""
+
+    size: int = 12
+    edge: float = 5.5
+
+    def knots(self, like: Tensor) -> Float[Tensor, " {self.size}"]:
+        """Logit t at which each function peaks, with the dtype and device of another tensor."""
+        return torch.linspace(-self.edge, self.edge, self.size, device=like.device, dtype=like.dtype)
+
+    def __call__(self, t: Float[Tensor, " *shape"]) -> Float[Tensor, "*shape {self.size}"]:
+        """Value of every function at every t."""
+        knots = self.knots(t)
+        spacing = 2 * self.edge / (self.size - 1)
+        position = torch.logit(t).clamp(-self.edge, self.edge)
+        return (1 - (position[..., None] - knots).abs() / spacing).clamp(min=0)
+
+    def moments(self, weights: Semivalue) -> Float[Tensor, " {self.size}"]:
+        """Mean of every function under the semivalue's mixture over t."""
+        return _moments(self, weights).clone()
+
+
+BASIS = HatBasis()
 
 
 @dataclass(frozen=True)
@@ -131,7 +160,13 @@ def _constant(numbers: tuple[float, ...], device: torch.device, dtype: torch.dty
     return torch.tensor(numbers, device=device, dtype=dtype)
 
 
-@lru_cache(maxsize=64)  # explanations mostly repeat the same weightings
+@lru_cache(maxsize=256)  # explanations mostly repeat the same weightings
+def _moments(basis: HatBasis, weights: Semivalue) -> Tensor:
+    t, mass = map(torch.from_numpy, weights.quadrature(MOMENT_NODES))
+    return mass @ basis(t)
+
+
+@lru_cache(maxsize=64)  # as above
 def _basis_mixtures(
     objective: Multilinear, weights: tuple[Semivalue, ...], device: torch.device
 ) -> Float[Tensor, "weights maps"]:

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from fwshapley._internal.wording import listed
 from fwshapley.tables.columns import Column, Kind, is_number, parse_dates, parse_numbers
 
-MOST_CATEGORIES = 50
+MAX_CATEGORIES = 50
 DIFFERENT_SHARE = 0.9
 """A column is left out if this share of its rows have a category of their own."""
 
 NUMBER_SHARE = 0.9
 """A column of texts contains numbers if this share of them are numbers; the others count as missing."""
 
-FEWEST_ROWS_TO_COUNT = 20
+MIN_ROWS_TO_COUNT = 20
 """From this many rows on, a column of whole numbers in order is taken for row numbers."""
 
 ROW_NUMBER_NAME = re.compile(r"(unnamed: \d+|index|row|nr|(.*[ _-])?id)", re.IGNORECASE)
@@ -152,14 +152,14 @@ def _scale_categories(name: str, texts: pd.Series) -> ScaledColumn | LeftOut:
         return LeftOut(name, "it is the same in every row")
     if len(categories) >= DIFFERENT_SHARE * len(present):
         return LeftOut(name, "nearly every row has a text of its own, as names and remarks do")
-    if len(categories) > MOST_CATEGORIES:
-        return LeftOut(name, f"it has {len(categories):,} different texts, more than {MOST_CATEGORIES} categories")
+    if len(categories) > MAX_CATEGORIES:
+        return LeftOut(name, f"it has {len(categories):,} different texts, more than {MAX_CATEGORIES} categories")
     return ScaledColumn(Column(name, "category", "str", tuple(categories), has_missing))
 
 
 def _are_row_numbers(name: str, numbers: NDArray[np.float64]) -> bool:
     """Whether numbers count the rows: in order, shuffled without a gap, or all different under a telling name."""
-    if len(numbers) < FEWEST_ROWS_TO_COUNT or (numbers != np.round(numbers)).any():
+    if len(numbers) < MIN_ROWS_TO_COUNT or (numbers != np.round(numbers)).any():
         return False
     steps = np.diff(numbers)
     in_order = bool((steps > 0).all() or (steps < 0).all())

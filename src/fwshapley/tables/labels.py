@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fwshapley._internal.wording import counted, listed, shortened
 
-MOST_FRACTIONS = 20
+MAX_FRACTIONS = 20
 """Different labels that may be fractions, such as half stars; more of them are measurements."""
 
 
@@ -47,7 +47,7 @@ def find_classes(labels: pd.Series, where: str) -> Classes:
     if len(names) == 1:
         raise ValueError(f"every label in {where} is {shortened(names[0])}: at least 2 classes are needed")
     fractions = numeric and not all(float(name).is_integer() for name in names)
-    if len(names) > MOST_FRACTIONS and (fractions or len(names) > len(labels) / 2):
+    if len(names) > MAX_FRACTIONS and (fractions or len(names) > len(labels) / 2):
         what = "measurements" if numeric else "names or remarks"
         raise ValueError(
             f"{where} looks like {what}, not classes: {len(names):,} different values in "

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from fwshapley.networks.mlp import ColumnKinds
 
-MOST_CATEGORIES = 1000
-FEWEST_FREE_TEXTS = 20
+MAX_CATEGORIES = 1000
+MIN_FREE_TEXTS = 20
 FREE_TEXT_SHARE = 0.5
 """A column of texts is refused if it has more different ones than both this number and this share of the rows."""
 
@@ -227,7 +227,7 @@ def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool) 
 def _find_categories(name: str, entries: pd.Series) -> tuple[Any, ...]:
     """Return the different entries, sorted; raise an error if they are free text."""
     different = list(dict.fromkeys(_check_entries(name, entries)))
-    if len(different) > max(FEWEST_FREE_TEXTS, FREE_TEXT_SHARE * len(entries)):
+    if len(different) > max(MIN_FREE_TEXTS, FREE_TEXT_SHARE * len(entries)):
         raise ValueError(
             f"column {name!r} looks like free text: {len(different):,} different entries in {len(entries):,} rows. "
             "Leave it out, or replace it by columns of numbers or categories"
@@ -245,9 +245,9 @@ def _check_entries(name: str, entries: Iterable[Any]) -> list[Any]:
 
 
 def _check_categories(name: str, categories: Sequence[Any]) -> tuple[Any, ...]:
-    if len(categories) > MOST_CATEGORIES:
+    if len(categories) > MAX_CATEGORIES:
         raise ValueError(
-            f"column {name!r} has {len(categories):,} different entries, more than {MOST_CATEGORIES:,} categories; "
+            f"column {name!r} has {len(categories):,} different entries, more than {MAX_CATEGORIES:,} categories; "
             "leave it out or group them"
         )
     return tuple(categories)

@@ -56,7 +56,7 @@ ENCRYPTED = 1
 FIRST_ROW = 2
 """Row of a spreadsheet below its header."""
 
-MOST_COLUMNS_LISTED = 12
+MAX_COLUMNS_LISTED = 12
 
 DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError)
 """Errors of reading a compressed file that is damaged, or compressed in another way than its ending suggests."""
@@ -207,14 +207,14 @@ def find_array(path: Path, arrays: Mapping[str, NDArray[Any]], names: Sequence[s
     """
     present = [name for name in names if name in arrays]
     if not present:
-        listing = listed(arrays, MOST_COLUMNS_LISTED)
+        listing = listed(arrays, MAX_COLUMNS_LISTED)
         raise ValueError(f"{path} must have an array {names[0]!r} of {contents}; it has {listing}")
     return present[0]
 
 
 def check_column(path: Path, wanted: str | None, names: Sequence[str], option: str) -> str:
     """Return the name of a column that the file has, or raise an error that lists those that it has."""
-    columns = f"its columns are {listed(names, MOST_COLUMNS_LISTED)}"
+    columns = f"its columns are {listed(names, MAX_COLUMNS_LISTED)}"
     if wanted is None:
         raise ValueError(f"{option} must name the column of {path} that contains the labels; {columns}")
     if wanted in names:

@@ -1,17 +1,20 @@
-"""Checkpoints of training: what a run needs to continue exactly where it was."""
+"""Checkpoints of training, which a run continues from exactly, and Ctrl-C that waits until one is saved."""
 
 from __future__ import annotations
 
 import math
+import signal
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from fwshapley._internal.safetensors_file import load_bundle, save_bundle
+from fwshapley._internal.safetensors_file import check_same_run, load_bundle, save_bundle
 from fwshapley.training.budget import History, TrainingOptions
 
 FREE_OPTIONS = ("compiled", "budget", "checkpoint", "resume", "progress", "started")
@@ -67,14 +70,7 @@ class Resumable:
     def load(self, path: Path) -> None:
         """Continue from a file; raise a ValueError if it is the checkpoint of another run."""
         facts, tensors = load_bundle(path, "checkpoint")
-        identity = facts.pop("identity")
-        changed = [name for name, value in self._identify().items() if identity.get(name) != value]
-        if changed:
-            verb = "differs" if len(changed) == 1 else "differ"
-            raise ValueError(
-                f"{path} is the checkpoint of another run: {', '.join(changed)} {verb}; resume with the same data and "
-                "arguments, or start again with resume=False"
-            )
+        check_same_run(path, facts.pop("identity"), self._identify())
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimizer": {}}
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
@@ -100,3 +96,37 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tens
         for entry, moment in entries.items():
             if moment.shape == parameter.shape:
                 entries[entry] = torch.empty_like(parameter).copy_(moment)
+
+
+class HeldInterrupts:
+    """Context manager that delays Ctrl-C to its end; meanwhile, `pending` is True once Ctrl-C was pressed.
+
+    A second Ctrl-C is not delayed. In other threads, or if another handler is installed, nothing is delayed.
+
+    Args:
+        enabled: False delays nothing.
+    """
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self.pending = False
+        self._enabled = enabled
+
+    def __enter__(self) -> Self:
+        is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._enabled = self._enabled and is_default and threading.current_thread() is threading.main_thread()
+        if self._enabled:
+            signal.signal(signal.SIGINT, self._hold)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._enabled:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self.pending and kind is None:
+            raise KeyboardInterrupt
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        if self.pending:
+            signal.default_int_handler(number, frame)
+        self.pending = True

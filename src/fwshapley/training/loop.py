@@ -21,8 +21,7 @@ from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.progress import ProgressBar, announce
 from fwshapley.training.batches import Batch, Loss, derive_seed, draw_rows
 from fwshapley.training.budget import FewStepsWarning, History, TrainingOptions
-from fwshapley.training.checkpoint import Progress, Resumable
-from fwshapley.training.interrupts import HeldInterrupts
+from fwshapley.training.checkpoint import HeldInterrupts, Progress, Resumable
 from fwshapley.training.shared_state import PrivateAccelerator
 
 WARM_UP = 0.05

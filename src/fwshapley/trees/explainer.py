@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from fwshapley._internal.checks import Array, check_numbers, check_path
 from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
+from fwshapley._internal.version import __version__
 from fwshapley.explanation.exact_explainer import ExactExplainer, choose_players
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, check_weights
@@ -19,7 +20,6 @@ from fwshapley.trees.decisions import sum_leaf_values
 from fwshapley.trees.engine import Background, Engine
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.path_dependent import cover_means
-from fwshapley.version import __version__
 
 
 class TreeExplainer(ExactExplainer):

@@ -140,16 +140,16 @@ def _join_categories(trees: Sequence[Tree], roots: Int[ndarray, " trees"], nodes
     sets: list[Bool[ndarray, " codes"]] = []
     for tree, root in zip(trees, roots, strict=True):
         for node, listed in tree.categories.items():
+            if (len(sets) + 1) * codes > MAX_CATEGORY_CELLS:  # before that memory is asked for
+                raise ValueError(
+                    f"a category code of {codes - 1:,} is too large for {len(sets) + 1:,} sets of categories; number "
+                    "the categories 0, 1, ... before training"
+                )
             goes_left = np.full(codes, not tree.listed_left)
             goes_left[listed] = tree.listed_left
             row = rows.setdefault(goes_left.tobytes(), len(sets))
             if row == len(sets):
                 sets.append(goes_left)
-            if len(sets) * codes > MAX_CATEGORY_CELLS:
-                raise ValueError(
-                    f"a category code of {codes - 1:,} is too large for {len(sets):,} sets of categories; number the "
-                    "categories 0, 1, ... before training"
-                )
             categories[root + node] = row
             unseen_left[root + node] = not tree.listed_left
     return {

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fwshapley._internal.checks import Array, check_path, check_seed, check_whole
+from fwshapley._internal.checks import Array, check_checkpoint, check_seed, check_whole
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import check_tensor, choose_device
@@ -126,9 +126,7 @@ def cross_fit(
     count = int(fold_of.max()) + 1
     if budget is not None:
         check_budget(budget)
-    if resume and checkpoint is None:
-        raise ValueError("resume=True requires checkpoint, the folder to continue from")
-    folder = None if checkpoint is None else check_path("checkpoint", checkpoint)
+    folder = check_checkpoint(checkpoint, resume=resume)
     saved = [None if folder is None else folder / f"fold_{fold + 1}.safetensors" for fold in range(count)]
     for path in saved:
         check_writable_file(path)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from fwshapley._internal.checks import Array, shorten
 from fwshapley._internal.tensor_checks import choose_device
+from fwshapley._internal.wording import listed
 
-MAX_NAMED = 5
 DEVICES = ("cpu", "cuda")
 """Kinds of device that have double precision."""
 
@@ -43,13 +43,8 @@ def reorder_columns(name: str, x: Array, columns: tuple[Any, ...] | None) -> Arr
         return x
     missing = [column for column in columns if column not in x.columns]
     if missing:
-        raise ValueError(f"{name} must have the columns of the training points, but lacks {list_some(missing)}")
+        raise ValueError(f"{name} must have the columns of the training points, but lacks {listed(missing)}")
     return x[list(columns)]
-
-
-def list_some(values: Any) -> str:  # noqa: ANN401 - a list or an array
-    """Return the first few values, and dots if there are more."""
-    return ", ".join(map(str, values[:MAX_NAMED])) + " ..." * (len(values) > MAX_NAMED)
 
 
 def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.floating[Any]]:
@@ -126,7 +121,7 @@ def check_labels(
         )
     unknown = np.setdiff1d(unique, classes)
     if len(unknown):
-        raise ValueError(f"{name} has labels that no training point has: {list_some(unknown)}; {advice}")
+        raise ValueError(f"{name} has labels that no training point has: {listed(unknown)}; {advice}")
     return np.searchsorted(classes, labels).astype(np.int64), classes
 
 

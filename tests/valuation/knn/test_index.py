@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 
 import fwshapley as fw
 from fwshapley.games.knn import Utility
@@ -82,7 +83,7 @@ def test_cosine_distances_hold_for_newcomers() -> None:
 def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = make_points(12, 0)
     valuator = fw.KNNValuator(3, progress=False)
-    with pytest.raises(RuntimeError, match=r"fit\(x, y\)"):
+    with pytest.raises(NotFittedError, match=r"fit\(x, y\)"):
         valuator.value(x, y)
     valuator.fit(x, y)
     with pytest.raises(ValueError, match=r"^x must have 3 columns.*got 2"):

@@ -17,6 +17,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -244,6 +245,7 @@ def test_any_backend_of_joblib_gives_the_same_bits(backend: str, on_one_core: li
         assert_identical(in_every_way(), on_one_core)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::Warning:distributed", "ignore::Warning:dask")
 def test_two_workers_of_a_dask_cluster_give_the_same_bits(on_one_core: list[fw.Valuation]) -> None:
     where: Any = distributed  # which is typed in part
@@ -489,7 +491,7 @@ def test_a_valuator_may_be_fitted_again() -> None:
 
 
 def test_a_valuator_has_no_values_before_it_is_fitted() -> None:
-    with pytest.raises(RuntimeError, match=r"fit\(x, y\)"):
+    with pytest.raises(NotFittedError, match=r"fit\(x, y\)"):
         _ = fw.KNNValuator().values_
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -334,26 +332,3 @@ def test_points_to_be_valued_are_checked() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             fitted().value(x, y)
-
-
-SCRIPT = """
-import sys, torch
-sys.path[:0] = [{tests!r}, {tests!r} + "/valuation/learned"]
-import fwshapley as fw
-from test_valuator import REFERENCE, X, Y
-for method in ("regression", "published"):
-    options = {{"method": method, "budget": fw.Budget(steps=3), "batch_size": 50, "device": "cpu", "progress": False}}
-    valuator = fw.AmortizedValuator(**options).fit(X, Y, reference=REFERENCE)
-    torch.save(valuator.values_, f"{folder}/{{method}}-{{torch.distributed.get_rank()}}.pt")
-"""
-
-
-def test_two_processes_learn_one_network(tmp_path: Path) -> None:
-    script = tmp_path / "learn.py"
-    script.write_text(SCRIPT.format(tests=str(Path(__file__).parents[2]), folder=tmp_path))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603 - our own script
-    for method in ("regression", "published"):
-        one, other = (torch.load(tmp_path / f"{method}-{rank}.pt", weights_only=True) for rank in (0, 1))
-        assert torch.equal(one, other)
-        assert bool(one.isfinite().all())

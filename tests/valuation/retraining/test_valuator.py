@@ -219,6 +219,7 @@ def test_values_are_those_of_the_enumerated_game(method: Method) -> None:
     assert bool(result.stderr.any()) == (method != "leave_one_out")
 
 
+@pytest.mark.slow
 def test_nearest_neighbors_agree_with_their_closed_form() -> None:
     problem = Problem(9, 40)  # small, so that no point goes without a contribution
     given = (problem.x, problem.y, problem.reference)
@@ -232,6 +233,7 @@ def test_nearest_neighbors_agree_with_their_closed_form() -> None:
     assert_close(found.values, exact.values)
 
 
+@pytest.mark.slow
 def test_wrong_labels_have_low_values() -> None:
     problem = Problem(30, 60)
     wrong = [4, 17, 23]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_choice, check_jobs, check_real, check_whole
 from fwshapley._internal.tensor_checks import check_classes
+from fwshapley._internal.version import __version__
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.semivalues import Semivalue
 from fwshapley.valuation.base import Valuator
@@ -21,7 +22,6 @@ from fwshapley.valuation.knn.index import NeighborIndex
 from fwshapley.valuation.knn.problem import NeighborProblem, check_problem, digest_points
 from fwshapley.valuation.result import OTHER_POINTS, Valuation, make_valuation
 from fwshapley.valuation.validation import UNSEEN_ADVICE, check_device, check_labels, check_points, reorder_columns
-from fwshapley.version import __version__
 
 
 def value_neighbors(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
-from scipy.stats import rankdata
 from torch import Tensor
+
+from fwshapley._internal.correlation import pearson, spearman
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,5 @@ class ValuationFidelity:
     def between(cls, predicted: Float[Tensor, " points"], exact: Float[Tensor, " points"]) -> ValuationFidelity:
         """Compare two lists of values."""
         predicted, exact = predicted.double(), exact.double()
-        ranks = [torch.from_numpy(rankdata(values.numpy())) for values in (predicted, exact)]  # ties share a rank
         rmse = float((predicted - exact).square().mean().sqrt())
-        return cls(len(predicted), _pearson(predicted, exact), _pearson(*ranks), rmse)
-
-
-def _pearson(one: Float[Tensor, " points"], other: Float[Tensor, " points"]) -> float:
-    """Return the correlation, or 0 if one of the lists is constant."""
-    one, other = one - one.mean(), other - other.mean()
-    return float((one * other).sum() / (one.norm() * other.norm()).clamp(min=torch.finfo(torch.float64).tiny))
+        return cls(len(predicted), float(pearson(predicted, exact)), float(spearman(predicted, exact)), rmse)

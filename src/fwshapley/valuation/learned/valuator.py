@@ -14,9 +14,11 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from fwshapley._internal.checks import Array, check_choice, check_jobs, check_path, check_whole
+from fwshapley._internal.checks import Array, check_checkpoint, check_choice, check_jobs, check_path, check_whole
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import Bundle, digest, load_bundle, save_bundle
+from fwshapley._internal.version import __version__
+from fwshapley._internal.wording import listed
 from fwshapley.semivalues import Semivalue, check_weights
 from fwshapley.training.budget import Budget, History, TrainingOptions
 from fwshapley.training.loop import train
@@ -44,10 +46,8 @@ from fwshapley.valuation.validation import (
     check_device,
     check_labels,
     check_points,
-    list_some,
     reorder_columns,
 )
-from fwshapley.version import __version__
 
 Method = Literal["regression", "multilinear", "published"]
 NetworkUtility = Literal["soft", "vote"]
@@ -275,13 +275,11 @@ class AmortizedValuator(Valuator):
             self.batch_size,
             LEARNING_RATE,
             seed=self.seed,
-            checkpoint=None if self.checkpoint is None else check_path("checkpoint", self.checkpoint),
+            checkpoint=check_checkpoint(self.checkpoint, resume=self.resume),
             resume=self.resume,
             progress=self.progress,
         )
         check_writable_file(options.checkpoint)
-        if self.resume and self.checkpoint is None:
-            raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=...")
         if self.method == "published" and len(check_weights(self.weights)) > 1:
             raise ValueError(
                 "weights must be one semivalue for method='published', which learns one weighting at a time; fit one "
@@ -383,7 +381,7 @@ def _warn_of_uninformative_data(problem: NeighborProblem) -> None:
     missing = problem.classes[np.bincount(problem.reference_labels, minlength=len(problem.classes)) == 0]
     if len(missing):
         warnings.warn(
-            f"no reference point has the class {list_some(missing)}: points with this label have values of at most 0, "
+            f"no reference point has the class {listed(missing)}: points with this label have values of at most 0, "
             "whether the label is wrong or not; add reference points of every class",
             stacklevel=3,
         )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Float64
 from torch import Tensor
 
-from fwshapley._internal.safetensors_file import load_bundle, save_bundle
+from fwshapley._internal.safetensors_file import check_same_run, load_bundle, save_bundle
 
 CHECKPOINT_SECONDS = 20.0
 KIND = "checkpoint of a valuation"
@@ -79,11 +79,5 @@ class Checkpoint:
     def _load(self) -> State:
         assert self.path is not None  # noqa: S101 - the caller has checked
         facts, arrays = load_bundle(self.path, KIND)
-        changed = [name for name, value in self.identity.items() if facts["identity"].get(name) != value]
-        if changed:
-            differs = "differs" if len(changed) == 1 else "differ"
-            raise ValueError(
-                f"{self.path} is the checkpoint of another run: {', '.join(changed)} {differs}; resume with the same "
-                "data and arguments, or start again with resume=False"
-            )
+        check_same_run(self.path, facts["identity"], self.identity)
         return State(arrays["sums"], facts["n_draws"], facts["n_fits"])

@@ -16,10 +16,9 @@ from torch import nn
 
 from fwshapley._internal.checks import (
     Array,
+    check_checkpoint,
     check_choice,
-    check_flag,
     check_jobs,
-    check_path,
     check_real,
     check_seed,
     check_whole,
@@ -27,6 +26,7 @@ from fwshapley._internal.checks import (
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import as_tensor
+from fwshapley._internal.version import __version__
 from fwshapley.games.retraining import RetrainingGame, Score, scoring_name
 from fwshapley.semivalues import Banzhaf, Beta, LeaveOneOut, Semivalue, Shapley, check_weights
 from fwshapley.valuation.base import Valuator
@@ -40,7 +40,6 @@ from fwshapley.valuation.retraining.leave_one_out import LeaveOneOutSampler
 from fwshapley.valuation.retraining.sampling import Outcome, Sampler, run_sampler, value_of
 from fwshapley.valuation.retraining.tmc import TMCSampler
 from fwshapley.valuation.validation import check_points
-from fwshapley.version import __version__
 
 Method = Literal["tmc", "beta", "least_squares", "banzhaf", "leave_one_out", "gradient"]
 
@@ -180,11 +179,7 @@ class RetrainingValuator(Valuator):
             check_whole("n_fits", self.n_fits)
         check_seed(self.seed)
         check_jobs(self.n_jobs)
-        check_flag("resume", self.resume)
-        if self.checkpoint is not None:
-            check_writable_file(check_path("checkpoint", self.checkpoint))
-        elif self.resume:
-            raise ValueError("resume=True needs a checkpoint to continue from; pass checkpoint=...")
+        check_writable_file(check_checkpoint(self.checkpoint, resume=self.resume))
         if self.method == "least_squares" and self.target_error is not None:
             raise ValueError("target_error must be None for method='least_squares', which makes all n_fits fits")
         weights = check_weights(self.weights if self.weights is not None else DEFAULT_WEIGHTS[self.method])
