@@ -9,7 +9,7 @@ import pytest
 
 import fwshapley as fw
 from fwshapley.plots import COLORS, plot_bars, plot_gallery, plot_heat_maps, plot_weights
-from fwshapley.plots.bars import MOST_BARS
+from fwshapley.plots.bars import MAX_BARS
 
 
 def test_weights_plot_draws_what_the_semivalues_say() -> None:
@@ -49,7 +49,7 @@ def test_heat_maps_lie_beside_their_images_each_on_its_own_scale(channels: int) 
 
 
 def test_bars_are_the_largest_values_with_the_largest_on_top() -> None:
-    count = MOST_BARS + 3
+    count = MAX_BARS + 3
     values = np.broadcast_to(np.linspace(-2, 1, count), (2, 3, count))
     names = [f"player {number}" for number in range(count)]
     figure = plot_bars(values, names, labels=["x", "y", "z"], titles=["a", "b"])
@@ -57,7 +57,7 @@ def test_bars_are_the_largest_values_with_the_largest_on_top() -> None:
     assert [cell.get_title() for cell in axes[2]] == ["z\na", "z\nb"]
     assert figure.get_supxlabel() == "12 of 15 players shown: the largest values"
     bars = axes[0, 0].patches
-    assert len(bars) == MOST_BARS
+    assert len(bars) == MAX_BARS
     lengths = [bar.get_width() for bar in bars]
     assert [abs(length) for length in lengths] == sorted(abs(length) for length in lengths)
     assert lengths[-1] == -2

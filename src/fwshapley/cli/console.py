@@ -26,10 +26,10 @@ from fwshapley.plots import new_figure
 INTERRUPTED = 130
 """Exit status of a command stopped by Ctrl-C."""
 
-MOST_LETTERS = 1000
+MAX_LETTERS = 1000
 WIDEST = 10_000
 
-MOST_STEPS = 10**9
+MAX_STEPS = 10**9
 """Largest --steps."""
 
 EXPLAINED = (ValueError, TypeError, OSError, ModuleNotFoundError, FloatingPointError)
@@ -163,7 +163,7 @@ def _message(error: Exception | str) -> str:
 
 
 def _shorten(line: str) -> str:
-    return line if len(line) <= MOST_LETTERS else line[:MOST_LETTERS] + " …"
+    return line if len(line) <= MAX_LETTERS else line[:MAX_LETTERS] + " …"
 
 
 def check_matplotlib(otherwise: str) -> None:

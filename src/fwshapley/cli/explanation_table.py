@@ -8,7 +8,7 @@ from fwshapley._internal.wording import counted, decimals_for, printable, shorte
 from fwshapley.cli.console import new_table, print_table
 from fwshapley.cli.explanation_files import Explanations
 
-MOST_PLAYERS = 3
+MAX_PLAYERS = 3
 """Players shown of each sign."""
 
 
@@ -35,8 +35,8 @@ def _cells(results: Explanations, place: int, decimals: int) -> list[str]:
     strongest = int((attribution.base_values[place] + values.sum(0)).argmax())
     value = values[:, strongest]
     order = value.argsort(descending=True).tolist()
-    positive = [player for player in order if value[player] > 0][:MOST_PLAYERS]
-    negative = [player for player in order[::-1] if value[player] < 0][:MOST_PLAYERS]
+    positive = [player for player in order if value[player] > 0][:MAX_PLAYERS]
+    negative = [player for player in order[::-1] if value[player] < 0][:MAX_PLAYERS]
     output = shortened(attribution.output_names[int(attribution.outputs[place, strongest])])
     differ = results.differ
     if differ is not None and differ[place]:

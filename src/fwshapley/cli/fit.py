@@ -24,7 +24,7 @@ from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.wording import counted
 from fwshapley.cli.checkpoints import Checkpoints
 from fwshapley.cli.console import (
-    MOST_STEPS,
+    MAX_STEPS,
     about_budget,
     check_matplotlib,
     console,
@@ -56,7 +56,7 @@ REPORT = "report.html"
 OF_TRAINING = ("valid", "seconds", "steps", "objective", "alpha", "beta", "network", "resume", "calibrate", "report")
 """Options of training: whoever gives one wants a learned explainer."""
 
-MOST_PATCHES = 16
+MAX_PATCHES = 16
 """Largest number of patches along a side, without --patch."""
 
 read = partial(typer.Option, rich_help_panel="Inputs")
@@ -107,7 +107,7 @@ def fit(
     output: Annotated[OutputChoice, explained(help=OUTPUT_HELP)] = "auto",
     names: Annotated[str | None, explained(metavar="A,B,C", help="Names of the model's outputs.")] = None,
     seconds: Annotated[float | None, trained(metavar="X", help="Time to train; 120 without --steps.")] = None,
-    steps: Annotated[int | None, trained(min=1, max=MOST_STEPS, metavar="N", help="Steps to train.")] = None,
+    steps: Annotated[int | None, trained(min=1, max=MAX_STEPS, metavar="N", help="Steps to train.")] = None,
     objective: Annotated[ObjectiveName | None, trained(help=OBJECTIVE_HELP, show_default="multilinear")] = None,
     alpha: Annotated[float | None, trained(metavar="X", help=KERNEL_HELP)] = None,
     beta: Annotated[float | None, trained(metavar="X", help=KERNEL_HELP)] = None,
@@ -270,10 +270,10 @@ def _choose_patch(height: int, width: int) -> int:
     """Return the side of the smallest square patches that tile an image, at most 16 along a side."""
     common = math.gcd(height, width)
     for side in range(1, common + 1):
-        if common % side == 0 and max(height, width) <= side * MOST_PATCHES and (height, width) != (side, side):
+        if common % side == 0 and max(height, width) <= side * MAX_PATCHES and (height, width) != (side, side):
             return side
     raise ValueError(
-        f"no square patches, at most {MOST_PATCHES} along a side, tile images of {height} x {width} pixels: give "
+        f"no square patches, at most {MAX_PATCHES} along a side, tile images of {height} x {width} pixels: give "
         "--patch, or another --size"
     )
 

@@ -38,7 +38,7 @@ from fwshapley.tables.reading import (
 
 NAME_ARRAYS = ("names", "columns", "feature_names")
 COLORS: Mapping[int, Color] = {1: "gray", 3: "rgb"}
-LARGEST_BYTE = 255
+MAX_BYTE = 255
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +213,7 @@ def _scale_images(
     floats = images.astype(np.float32)
     notes = []
     if has_bytes and wanted.scaled:
-        floats /= LARGEST_BYTE
+        floats /= MAX_BYTE
         notes.append("bytes are divided by 255: values from 0 to 1")
     if not has_bytes:
         notes.append(f"values from {floats.min():.3g} to {floats.max():.3g}, not scaled")

@@ -19,10 +19,10 @@ from fwshapley.cli.model_loading import as_in_file, find_model
 from fwshapley.cli.request import Request
 from fwshapley.explanation.predictions import Predictions
 
-MOST_WARNINGS = 3
+MAX_WARNINGS = 3
 """Inputs with a warning of their own; more share a line."""
 
-MOST_LISTED = 10
+MAX_LISTED = 10
 
 
 def load_learned(path: Path, saved: SavedExplainer, name: str | None, device: str) -> fw.FeatureExplainer:
@@ -120,10 +120,10 @@ def _warnings(results: Explanations) -> list[str]:
     if results.differ is None or not results.differ.any():
         return []
     places = results.differ.nonzero()[:, 0].tolist()
-    if len(places) <= MOST_WARNINGS:
+    if len(places) <= MAX_WARNINGS:
         lines = (f"{results.name(place)}: {_contradiction(results, place)}" for place in places)
         return [f"warning: {line}: do not trust this explanation" for line in lines]
-    names = listed_whole(map(results.name, places), MOST_LISTED)
+    names = listed_whole(map(results.name, places), MAX_LISTED)
     count = f"{len(places):,} of {counted(len(results.inputs), 'input')}"
     return [
         f"warning: surrogate and model predict different classes for {count}: do not trust the explanations of {names}"

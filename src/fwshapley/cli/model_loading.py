@@ -30,7 +30,7 @@ PICKLED = {".pt", ".pth", ".pkl", ".pickle", ".joblib", ".sav", ".bin", ".ckpt"}
 FOREIGN = {".onnx", ".h5", ".keras", ".tflite", ".safetensors", ".pb"}
 OutputChoice = Literal["auto", Output]
 
-MOST_NAMES = 12
+MAX_NAMES = 12
 
 TREE_FILES = {".json", ".txt", ".ubj", ".cbm", ".model", ".lgb"}
 """Endings of files of XGBoost, LightGBM and CatBoost; binary ones are refused with what to save instead."""
@@ -135,7 +135,7 @@ def _attribute_of(module: ModuleType, attribute: str, where: str) -> Any:  # noq
             names = [name for name in vars(module) if not name.startswith("_")]
             meant = find_closest(attribute, names)
             hint = f" (did you mean {meant!r}?)" if meant else ""
-            raise ValueError(f"{where} has no {attribute!r}{hint}; it has {listed(names, MOST_NAMES)}")
+            raise ValueError(f"{where} has no {attribute!r}{hint}; it has {listed(names, MAX_NAMES)}")
         value = getattr(value, part)
     return value
 

@@ -18,7 +18,7 @@ from fwshapley.explanation.fitting import ObjectiveName
 from fwshapley.explanation.inputs import hold_out
 from fwshapley.objectives import Kernel
 
-MOST_REPORTED = 64
+MAX_REPORTED = 64
 """Largest number of inputs that the report measures."""
 
 REPORTED_PATCHES = 2048
@@ -93,6 +93,6 @@ def report_explainer(explainer: fw.FeatureExplainer, x_valid: pd.DataFrame | NDA
     """Measure the explainer on inputs not trained on: on fewer, the more players they have."""
     from fwshapley.explanation.report import write_report  # noqa: PLC0415 - slow to import, and rarely needed
 
-    count = min(max(REPORTED_PATCHES // explainer.players_.n_players, MOST_REPORTED // 2), MOST_REPORTED)
+    count = min(max(REPORTED_PATCHES // explainer.players_.n_players, MAX_REPORTED // 2), MAX_REPORTED)
     print_line(f"writing the report on {counted(min(count, len(x_valid)), 'input')}; this takes minutes")
     write_report(explainer, x_valid[:count], path)

@@ -20,7 +20,7 @@ from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.wording import counted
 from fwshapley.cli.checkpoints import Checkpoints
 from fwshapley.cli.console import (
-    MOST_STEPS,
+    MAX_STEPS,
     check_matplotlib,
     errors,
     errors_explained,
@@ -73,7 +73,7 @@ def value(
     folds: Annotated[int | None, pictured(min=2, metavar="N", help="Number of networks, one per fold; 5.")] = None,
     seconds: Annotated[float | None, pictured(metavar="X", help="Training time of all networks together.")] = None,
     steps: Annotated[
-        int | None, pictured(min=1, max=MOST_STEPS, metavar="N", help="Training steps of all networks together.")
+        int | None, pictured(min=1, max=MAX_STEPS, metavar="N", help="Training steps of all networks together.")
     ] = None,
     seed: Annotated[int | None, pictured(min=0, max=MAX_SEED, metavar="N", help="Seed of the training.")] = None,
     resume: Annotated[bool, pictured("--resume", help="Continue training that was stopped.")] = False,

@@ -17,7 +17,7 @@ from fwshapley.cli.console import console, errors_explained, print_line
 from fwshapley.plots import plot_weights
 from fwshapley.semivalues import check_players
 
-MOST_ROWS = 24
+MAX_ROWS = 24
 BAR_WIDTH = 12
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 PLOT_HELP = "Also draw the weights, next to those of the Shapley value: a .png, .svg or .pdf file."
@@ -52,7 +52,7 @@ def weights(
 def _weights_table(semivalue: fw.Semivalue, n: int) -> Table:
     join, log_weights = semivalue.join_law(n), semivalue.log_weights(n)
     log_kernel, sampled = semivalue.log_kernel(n), semivalue.size_law(n)
-    shown = range(n) if n <= MOST_ROWS else sorted({round(row * (n - 1) / (MOST_ROWS - 1)) for row in range(MOST_ROWS)})
+    shown = range(n) if n <= MAX_ROWS else sorted({round(row * (n - 1) / (MAX_ROWS - 1)) for row in range(MAX_ROWS)})
     omitted = "" if len(shown) == n else f" ({len(shown)} of {n} sizes shown)"
     table = Table(
         title=f"{semivalue}, {n} player{'s' * (n > 1)}{omitted}",

@@ -15,14 +15,14 @@ from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array, check_choice, check_names, check_whole, find_closest, shorten
 from fwshapley._internal.result import Result
 from fwshapley.players import Players
-from fwshapley.plots.ranking import MOST_SHOWN
+from fwshapley.plots.ranking import MAX_PLAYERS
 from fwshapley.plots.waterfall import Sum
 from fwshapley.semivalues import Semivalue, Shapley, Total
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_SHOWN = 4
+MAX_INPUTS = 4
 """Inputs that `plot` shows by default."""
 
 
@@ -66,7 +66,7 @@ class AttributionPlots(Result):
 
     def plot(
         self,
-        rows: int | Sequence[int] = MAX_SHOWN,
+        rows: int | Sequence[int] = MAX_INPUTS,
         *,
         output: int | str | None = None,
         names: Sequence[str] | None = None,
@@ -96,7 +96,7 @@ class AttributionPlots(Result):
         row_titles = [f"{name}, {_output_title(label)}" for name, label in zip(row_names, labels, strict=True)]
         return plots.plot_bars(drawn, self.players.names, row_titles, titles, errors)
 
-    def plot_importance(self, *, output: int | str | None = None, n_shown: int = MOST_SHOWN) -> Figure:
+    def plot_importance(self, *, output: int | str | None = None, n_shown: int = MAX_PLAYERS) -> Figure:
         """Draw the mean |value| of each player over all rows of a table, a bar per weighting.
 
         Args:
@@ -119,7 +119,7 @@ class AttributionPlots(Result):
             values, names, titles, heading=self._heading(chosen), kind=self._kind, n_shown=n_shown
         )
 
-    def plot_beeswarm(self, *, output: int | str | None = None, n_shown: int = MOST_SHOWN) -> Figure:
+    def plot_beeswarm(self, *, output: int | str | None = None, n_shown: int = MAX_PLAYERS) -> Figure:
         """Draw all values as points, a line per player and a panel per weighting, colored by the values of the columns.
 
         Args:
@@ -149,7 +149,7 @@ class AttributionPlots(Result):
         row: int = 0,
         *,
         output: int | str | None = None,
-        n_shown: int = MOST_SHOWN,
+        n_shown: int = MAX_PLAYERS,
         name: str | None = None,
     ) -> Figure:
         """Draw how the values of one row of a table lead from the base value to its prediction, a panel per weighting.

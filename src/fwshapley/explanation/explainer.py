@@ -28,7 +28,7 @@ Method = Literal["auto", "trees", "linear", "enumeration", "learned"]
 
 DEFAULT_BUDGET = Budget(seconds=120)
 
-MOST_ENUMERATED = 12
+MAX_ENUMERATED = 12
 """Players up to which enumeration is chosen: with 100 background rows, 409,600 predictions per explained row."""
 
 
@@ -205,7 +205,7 @@ def choose_method(
     return Choice(None, "learned", "; ".join(refusals) or "it was requested")
 
 
-MOST_COMPARED = 100
+MAX_COMPARED = 100
 """Rows on which scores are compared with probabilities."""
 
 TOLERANCE = 1e-5
@@ -286,8 +286,8 @@ def _explain_by_enumeration(
     if len(shape) != 2 or (players is not None and players.is_image):  # noqa: PLR2004 - rows and columns
         raise NotApplicableError("enumeration needs a table")
     n_players = shape[1] if players is None else players.n_players
-    if n_players > MOST_ENUMERATED:
-        raise NotApplicableError(f"{n_players} players are too many for enumeration (limit {MOST_ENUMERATED})")
+    if n_players > MAX_ENUMERATED:
+        raise NotApplicableError(f"{n_players} players are too many for enumeration (limit {MAX_ENUMERATED})")
     from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - as above
 
     explainer = InterventionalExplainer(
@@ -347,7 +347,7 @@ def _predicts_log_odds(explainer: ExactExplainer, model: Any, data: Array | None
     """
     if data is None or not hasattr(model, "predict_proba") or len(explainer.output_names) != 1:
         return False
-    some = data[:MOST_COMPARED]
+    some = data[:MAX_COMPARED]
     scores = explainer.predict(some)[:, 0]
     probabilities = np.asarray(model.predict_proba(some), np.float64)
     return probabilities.shape == (len(scores), 2) and np.allclose(

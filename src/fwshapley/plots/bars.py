@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from fwshapley.plots.figure import COLORS, MOST_LETTERS, MOST_TICKS, NO_ERRORS, Errors, new_figure, readable
+from fwshapley.plots.figure import COLORS, MAX_LETTERS, MAX_TICKS, NO_ERRORS, Errors, new_figure, readable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_BARS = 12
+MAX_BARS = 12
 BAR_WIDTH = 2.9
 LETTER_WIDTH = 0.07
 
@@ -30,8 +30,8 @@ def plot_bars(
 
     Labels name the input and output of each row, titles the weighting of each column.
     """
-    shown = min(len(names), MOST_BARS)
-    width = BAR_WIDTH + LETTER_WIDTH * min(max(map(len, names)), MOST_LETTERS)
+    shown = min(len(names), MAX_BARS)
+    width = BAR_WIDTH + LETTER_WIDTH * min(max(map(len, names)), MAX_LETTERS)
     figure = new_figure(width=width * len(values), height=len(labels) * (0.24 * shown + 1.05))
     axes = figure.subplots(len(labels), len(values), squeeze=False)
     for row, label in enumerate(labels):
@@ -48,7 +48,7 @@ def plot_bars(
             cell.axvline(0, color="gray", linewidth=0.8)
             cell.set_title(f"{label}\n{title}", fontsize="small")
             cell.tick_params(labelsize="small")
-            cell.locator_params(axis="x", nbins=MOST_TICKS)
+            cell.locator_params(axis="x", nbins=MAX_TICKS)
             cell.spines[["top", "right"]].set_visible(False)
     left_out = "" if shown == len(names) else f"{shown} of {len(names)} players shown: the largest values"
     errors.describe(figure, "whiskers: two {}s to either side", left_out)

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from fwshapley.plots.features import Feature, add_color_bar, draw_points, spread_out
 from fwshapley.plots.figure import name_panels, new_figure, strip_frame
-from fwshapley.plots.ranking import MOST_SHOWN, rank
+from fwshapley.plots.ranking import MAX_PLAYERS, rank
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def plot_beeswarm(
     *,
     heading: str = "",
     kind: str = "players",
-    n_shown: int = MOST_SHOWN,
+    n_shown: int = MAX_PLAYERS,
 ) -> Figure:
     """Draw a point per row and player, with a panel per weighting, players of the largest mean |value| on top.
 

@@ -16,7 +16,7 @@ from fwshapley.semivalues import Semivalue, check_weights
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_MARKED_SIZES = 64
+MAX_MARKED_SIZES = 64
 LOPSIDED = 100
 
 
@@ -29,7 +29,7 @@ def plot_weights(weights: Semivalue | Sequence[Semivalue], n: int) -> Figure:
     """
     figure = new_figure(width=11, height=3.4)
     join, kernel, sampled = figure.subplots(1, 3)
-    marker = "o" if n <= MOST_MARKED_SIZES else ""
+    marker = "o" if n <= MAX_MARKED_SIZES else ""
     for weighting, color in zip(check_weights(weights), itertools.cycle(COLORS), strict=False):
         style = {"color": color, "label": str(weighting), "marker": marker, "markersize": 3.5}
         join.plot(np.arange(n), weighting.join_law(n), **style)
@@ -50,7 +50,7 @@ def plot_values(valuations: Sequence[tuple[str, Float[ndarray, " n"], Float[ndar
     axes = figure.subplots(len(valuations), 2, squeeze=False)
     for (name, values, stderr), (histogram, ranked) in zip(valuations, axes, strict=True):
         spread, size = float(values.max() - values.min()), float(np.abs(values).max())
-        bins = MOST_MARKED_SIZES if spread > MOST_MARKED_SIZES * np.spacing(size) else 1
+        bins = MAX_MARKED_SIZES if spread > MAX_MARKED_SIZES * np.spacing(size) else 1
         counts, edges, bars = histogram.hist(values, bins=bins, color=COLORS[0])
         for bar, right in zip(bars, edges[1:], strict=True):
             if right <= 0:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
 
-MOST_COLORED = 8
+MAX_COLORED = 8
 """Categories that have a color of their own."""
 MANY_CATEGORIES = 5
-MOST_NAMED = 20
+MAX_NAMED = 20
 LONGEST_NAME = 18
-MOST_SLICES = 10
-FEWEST_IN_SLICE = 20
-FEWEST_KNOWN = 5
+MAX_SLICES = 10
+MIN_IN_SLICE = 20
+MIN_KNOWN = 5
 LEAST_SHARE = 0.1
 CHANCE = 6.0
 """Times the share that chance explains on average in a slice."""
@@ -93,7 +93,7 @@ def find_partner(values: Float[ndarray, " rows"], player: int, features: Sequenc
         features: of all players.
     """
     numbers = features[player].shades()
-    n_slices = min(MOST_SLICES, len(values) // FEWEST_IN_SLICE)
+    n_slices = min(MAX_SLICES, len(values) // MIN_IN_SLICE)
     if numbers is None or np.isnan(numbers).all() or not n_slices:
         return None
     slices = np.array_split(numbers.argsort(kind="stable"), n_slices)
@@ -116,7 +116,7 @@ def _share_explained(
     explained = total = 0.0
     for rows in slices:
         known = rows[~np.isnan(shades[rows] + numbers[rows])]
-        if len(known) <= FEWEST_KNOWN:
+        if len(known) <= MIN_KNOWN:
             continue
         value, shade = (_without_line(part[known], numbers[known]) for part in (values, shades))
         total += float(value @ value)
@@ -143,7 +143,7 @@ def _draw_panel(
     if color is None:
         axes.scatter(places, values, s=marker_size(len(values)), linewidths=0, color=COLORS[0], zorder=3)
         return None
-    if color.categories and len(color.categories) <= MOST_COLORED:
+    if color.categories and len(color.categories) <= MAX_COLORED:
         _draw_categories(axes, places, values, color)
         return None
     if color.categories or color.numbers is None:
@@ -216,7 +216,7 @@ def _place_categories(
     present, place = np.unique(codes, return_inverse=True)
     names = [*feature.categories, "missing"]
     labels = [readable(names[int(code)], LONGEST_NAME) for code in present]
-    shown = np.arange(len(present)) if len(present) <= MOST_NAMED else np.arange(0, len(present), len(present) // 10)
+    shown = np.arange(len(present)) if len(present) <= MAX_NAMED else np.arange(0, len(present), len(present) // 10)
     slanted = len(present) > MANY_CATEGORIES or max(map(len, labels)) * len(present) > 3 * LONGEST_NAME
     axes.set_xticks(shown, [labels[number] for number in shown])
     if slanted:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from fwshapley.plots.figure import MOST_LETTERS, readable, short_number
+from fwshapley.plots.figure import MAX_LETTERS, readable, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ LOW_PERCENTILE, HIGH_PERCENTILE = 5, 95
 LIGHTEST = 0.86
 """Share of matplotlib's map "plasma" that is dark enough on white."""
 
-MOST_VALUE_LETTERS = 14
+MAX_VALUE_LETTERS = 14
 FEW_POINTS, MANY_POINTS = 100, 2000
 MARKER_SIZES = (16.0, 9.0, 4.5)
 """Areas of points in points², for few, some and many of them."""
@@ -72,8 +72,8 @@ class Feature(NamedTuple):
         if self.numbers is None:
             return readable(self.name)
         value = "missing" if self.missing[row] else self.value_text(float(self.numbers[row]))
-        text = readable(value, MOST_VALUE_LETTERS)
-        return f"{readable(self.name, MOST_LETTERS - len(text))} = {text}"
+        text = readable(value, MAX_VALUE_LETTERS)
+        return f"{readable(self.name, MAX_LETTERS - len(text))} = {text}"
 
     def value_text(self, number: float) -> str:
         """Return a number, date or category as text."""

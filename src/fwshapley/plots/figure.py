@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#F0E442")
 """Okabe and Ito's palette, which color-blind readers can tell apart."""
 
-MOST_LETTERS = 40
-MOST_DIGITS = 6
-MOST_TICKS = 5
-MOST_WHOLE = 10**6
+MAX_LETTERS = 40
+MAX_DIGITS = 6
+MAX_TICKS = 5
+MAX_WHOLE = 10**6
 LEAST_WHOLE = 10**4
 
 
@@ -75,7 +75,7 @@ def name_panels(figure: Figure, panels: Sequence[Axes], titles: Sequence[str], h
         axes.set_title(title, fontsize="small")
 
 
-def readable(text: str, most: int = MOST_LETTERS) -> str:
+def readable(text: str, most: int = MAX_LETTERS) -> str:
     """Return a text as a label: one line, cut in the middle if it is long, whose dollar signs start no formula."""
     line = " ".join(text.split())
     end = (most - 1) // 2  # names of one table often differ at their ends
@@ -87,15 +87,15 @@ def signed(values: Float[ndarray, " values"]) -> list[str]:
     """Return numbers with their signs, all with the decimals that the largest of them needs."""
     largest = float(np.abs(values).max(initial=0.0))
     digits = 2 - math.floor(math.log10(largest)) if largest else 0
-    if abs(digits) > MOST_DIGITS:
+    if abs(digits) > MAX_DIGITS:
         return [f"{value:+.2e}" for value in values.tolist()]
     return [f"{value:+,.{max(digits, 0)}f}" for value in values.tolist()]
 
 
 def short_number(number: float) -> str:
     """Return a number in few letters: with four significant digits, and without an exponent below a million."""
-    is_plain = LEAST_WHOLE <= abs(number) < MOST_WHOLE or number.is_integer()
-    return f"{number:.0f}" if is_plain and abs(number) < MOST_WHOLE else f"{number:.4g}"
+    is_plain = LEAST_WHOLE <= abs(number) < MAX_WHOLE or number.is_integer()
+    return f"{number:.0f}" if is_plain and abs(number) < MAX_WHOLE else f"{number:.4g}"
 
 
 def strip_frame(axes: Axes) -> None:
@@ -103,4 +103,4 @@ def strip_frame(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize="small")
     axes.tick_params(axis="y", length=0)
-    axes.locator_params(axis="x", nbins=MOST_TICKS + 1)
+    axes.locator_params(axis="x", nbins=MAX_TICKS + 1)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from fwshapley.plots.figure import COLORS, new_figure, readable, signed, strip_frame
-from fwshapley.plots.ranking import MOST_SHOWN, rank
+from fwshapley.plots.ranking import MAX_PLAYERS, rank
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def plot_importance(
     *,
     heading: str = "",
     kind: str = "players",
-    n_shown: int = MOST_SHOWN,
+    n_shown: int = MAX_PLAYERS,
 ) -> Figure:
     """Draw the mean |value| of each player as a bar, one for each weighting, largest first under the first weighting.
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-MOST_SHOWN = 12
+MAX_PLAYERS = 12
 """Players that a picture shows by default, besides the sum of the others."""
 
 

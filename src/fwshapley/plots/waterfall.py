@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from fwshapley.plots.figure import COLORS, NO_ERRORS, Errors, name_panels, new_figure, short_number, signed, strip_frame
-from fwshapley.plots.ranking import MOST_SHOWN, rank
+from fwshapley.plots.ranking import MAX_PLAYERS, rank
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def plot_waterfall(
     sums: Sequence[Sum],
     heading: str = "",
     kind: str = "players",
-    n_shown: int = MOST_SHOWN,
+    n_shown: int = MAX_PLAYERS,
     errors: Errors = NO_ERRORS,
 ) -> Figure:
     """Draw a bar per player from the base value at the bottom to the prediction at the top, a panel per weighting.

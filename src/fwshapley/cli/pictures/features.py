@@ -24,7 +24,7 @@ from fwshapley.cli.pictures.files import Look, Size, look_at
 from fwshapley.cli.pictures.labeled_folder import ClassFolder, Pictures, find_pictures
 from fwshapley.explanation.functions import find_function
 
-LARGEST_SIDE = 32
+MAX_SIDE = 32
 """Pixels along the longer side of pictures that networks are trained on, without --size."""
 
 POOR_LABEL_AGREEMENT = 0.5
@@ -121,9 +121,9 @@ def choose_format(wanted: InputFormat, look: Look, count: int, *, trained: bool)
 def _common_size(sizes: frozenset[Size]) -> Size:
     """Return the one size that all pictures have, made smaller if it is large; otherwise a square."""
     if len(sizes) > 1:
-        return Size(LARGEST_SIDE, LARGEST_SIDE)
+        return Size(MAX_SIDE, MAX_SIDE)
     (size,) = sizes
-    share = min(1.0, LARGEST_SIDE / max(size))
+    share = min(1.0, MAX_SIDE / max(size))
     return Size(*(max(1, round(share * side)) for side in size))
 
 

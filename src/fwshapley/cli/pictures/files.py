@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
-MOST_NAMED = 10
+MAX_NAMED = 10
 LEVELS = 256
 """Gray levels of 16 bits per gray level of 8 bits."""
 
-MOST_UNREADABLE = 0.5
+MAX_UNREADABLE = 0.5
 """Share of pictures that may be unreadable and are skipped; more are an error."""
 
-MOST_PIXELS = 2**26
+MAX_PIXELS = 2**26
 """Largest number of pixels that --size accepts."""
 
 BYTES_PER_PIXEL = 5
@@ -80,8 +80,8 @@ class Size(NamedTuple):
         if len(numbers) > 2 or not all(number.isdecimal() and int(number) for number in numbers):  # noqa: PLR2004 - two sides
             raise ValueError(f"--size must be HEIGHTxWIDTH, such as 32x32; got {text}")
         size = cls(int(numbers[0]), int(numbers[-1]))
-        if size.height * size.width > MOST_PIXELS:
-            raise ValueError(f"--size must be at most {MOST_PIXELS:,} pixels, as 8192x8192 has; got {text}")
+        if size.height * size.width > MAX_PIXELS:
+            raise ValueError(f"--size must be at most {MAX_PIXELS:,} pixels, as 8192x8192 has; got {text}")
         return size
 
 
@@ -166,7 +166,7 @@ def read_images(paths: Sequence[Path], size: Size | None, color: Color | None) -
             else:
                 _check_size(path, pictures)
             bar.advance(1)
-    if len(bad) > MOST_UNREADABLE * len(paths) or not pictures:
+    if len(bad) > MAX_UNREADABLE * len(paths) or not pictures:
         first = next(iter(bad.values()))
         raise UnreadableError(_about_unreadable(list(bad), len(paths), first)) from first
     pixels = np.stack(list(pictures.values()))
@@ -231,7 +231,7 @@ def _about_unreadable(bad: Sequence[Path], count: int, error: UnreadableError) -
 
 
 def _named(bad: Sequence[Path]) -> str:
-    return listed_whole((Path(*path.parts[-2:]) for path in bad), MOST_NAMED)
+    return listed_whole((Path(*path.parts[-2:]) for path in bad), MAX_NAMED)
 
 
 def load_picture(path: Path, color: Color | None = None) -> Image:
