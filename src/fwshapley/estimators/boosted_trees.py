@@ -45,7 +45,7 @@ class BoostedTrees(NamedTuple):
 
     def values(self, weights: Semivalue, n: int) -> Float64[Tensor, "targets {n}"]:
         """Exact semivalues of the sums of trees, as games of n players."""
-        targets, trees, n_leaves = self.leaves.shape
+        targets, _, n_leaves = self.leaves.shape
         node, goes_right = _paths_to_leaves(n_leaves, self.leaves.device)
         player = self.players[:, :, node]  # (targets, trees, leaves, levels)
         is_condition = player >= 0
@@ -105,7 +105,7 @@ def _grow(
     residuals: Float64[Tensor, "targets rows"],
     weights: Float64[Tensor, "targets rows"],
 ) -> tuple[Int[Tensor, "targets splits"], Float64[Tensor, "targets leaves"], Int[Tensor, "targets rows"]]:
-    """One tree for each target, level by level: players of the splits, values of the leaves, and the leaf of each row."""
+    """One tree for each target, level by level: players of splits, values of leaves, and the leaf of each row."""
     terms = torch.stack([residuals * weights, weights], 2)  # sums of these are all that a fit needs
     node = torch.zeros_like(residuals, dtype=torch.int64)
     row = torch.arange(len(masks), device=masks.device)
@@ -131,7 +131,7 @@ def _sums_by_node(
     n_nodes: int,
 ) -> tuple[Float64[Tensor, "targets nodes 2"], Float64[Tensor, "targets nodes n 2"]]:
     """Sums of the terms over the rows of each node, and over those of them in which each player is present."""
-    targets, rows, _ = terms.shape
+    rows = terms.shape[1]
     chunk = max(LARGEST_PRODUCT // (2 * rows * n_nodes), 1)
     of_all, of_present = [], []
     for part, at in zip(terms.split(chunk), node.split(chunk), strict=True):

@@ -2,7 +2,8 @@
 
     phi(v)  =  phi(g)  +  phi(v - g)
 
-The proxy g is a linear fit with a trend in coalition size, and boosted trees; both have closed forms for every weighting.
+The proxy g is a linear fit with a trend in coalition size, and boosted trees; both have closed forms for every
+weighting.
 The last term is estimated from the residuals v - g of coalitions that g was not fitted to: with K folds there are K
 proxies, each corrected on the fold that it has not seen. Every coalition counts for every player. The same coalitions
 and proxies serve all weightings of a list.
@@ -229,7 +230,7 @@ def _by_row(sample: Sample, units: Tensor) -> Tensor:
 
 
 class _Influence(NamedTuple):
-    """How the mean value of the coalitions of each size 0..n enters the value of a player, by whether it is a member."""
+    """How the mean value of the coalitions of each size 0..n enters a player's value, by whether it is a member."""
 
     of_members: Float64[Tensor, " sizes"]
     of_others: Float64[Tensor, " sizes"]
@@ -294,7 +295,7 @@ def _terms(
 def _standard_errors(
     run: Run, sample: Sample, residuals: Float64[Tensor, "folds rows outputs"], influence: _Influence
 ) -> StandardErrors:
-    """From the variance within strata of the residuals of unseen coalitions; a stratum drawn by f varies less, by 1-f."""
+    """From the variance of unseen residuals within strata; where a share f has been drawn, it is less by 1 - f."""
     n, outputs = run.n, residuals.shape[2]
     variance = residuals.new_zeros(n, outputs)
     uncertainty = torch.zeros_like(variance)  # sum over strata of variance**2 / degrees of freedom

@@ -52,8 +52,8 @@ class Sample(NamedTuple):
 def proxy_size_law(weights: Sequence[Semivalue], n: int) -> Float64[Tensor, " {n}-1"]:
     """Law of the sizes 1..n-1 of the coalitions drawn: a mean over the weightings.
 
-    For each it is half its least-squares law, and half the law under which all coalitions have the same influence on the
-    correction, in mean square over players: proportional to sqrt(w(s-1)**2 / s + w(s)**2 / (n-s)).
+    For each it is half its least-squares law, and half the law under which all coalitions have the same influence on
+    the correction, in mean square over players: proportional to sqrt(w(s-1)**2 / s + w(s)**2 / (n-s)).
     """
     sizes = torch.from_numpy(proper_sizes(n))
     law = torch.zeros_like(sizes)
