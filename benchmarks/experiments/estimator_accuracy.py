@@ -367,7 +367,9 @@ def main(arguments: argparse.Namespace) -> None:
                 f"{label} {'-' if ratio is None else round(ratio['mean'], 2)}" for label, ratio in by_method.items()
             )
             print(f"calls ratio, n = {n}, {game}: {cells}")
-    other_weightings = measure_weightings(sizes, budgets, instances, arguments.seeds)
+    other_weightings = measure_weightings(
+        sizes, {6: [60]} if smoke else budgets, 1 if smoke else instances, arguments.seeds
+    )
     for weights, by_size in error_ratios(other_weightings).items():
         print(f"error of the tree proxy over least squares, {weights}: {by_size}")
     results = {

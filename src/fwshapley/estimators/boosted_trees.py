@@ -117,6 +117,10 @@ def _grow(
         too_few = torch.minimum(of_present[..., 1], of_absent[..., 1]) < MIN_LEAF
         best, player = quality.masked_fill(too_few, -math.inf).max(2)
         player = torch.where(best > _explained(of_all), player, -1)
+        if not bool((player >= 0).any()):  # nor would there be a split further down
+            node = node << (DEPTH - level)
+            players.append(player.new_full((len(terms), 2**DEPTH - 2**level), -1))
+            break
         players.append(player)
         asked = player.gather(1, node)
         node = 2 * node + ((masks[row, asked.clamp(min=0)] > 0) & (asked >= 0))
