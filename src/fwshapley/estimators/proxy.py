@@ -86,13 +86,17 @@ def proxy_values(
         method="tree proxy",
     ) as run:
         results = _estimate_all(run, weightings, n_trees)
-        stacked = [torch.stack(parts) for parts in zip(*results, strict=True)]
-        if not isinstance(weights, (list, tuple)):
-            stacked = [part.squeeze(0) for part in stacked]
+        is_list = isinstance(weights, (list, tuple))
+
+        def stack(parts: list[Tensor]) -> Tensor:
+            return run.game.drop_single_output(torch.stack(parts) if is_list else parts[0])
+
         return Estimate(
-            *map(run.game.drop_single_output, stacked),
+            stack([result.values for result in results]),
+            stack([result.stderr for result in results]),
+            stack([result.freedom for result in results]),
             n_calls=run.game.calls,
-            weights=weightings if isinstance(weights, (list, tuple)) else weightings[0],
+            weights=weightings if is_list else weightings[0],
             total=run.total,
             method=run.method,
         )
