@@ -202,7 +202,7 @@ GAMES: dict[str, object] = {
     "of objects": lambda s: np.array([Odd()] * len(s)),
 }
 ENUMERATING = (fw.exact_values, fw.estimators.exact_wls_values)
-SAMPLING = (fw.least_squares_values, fw.permutation_values, fw.multilinear_values)
+SAMPLING = (fw.least_squares_values, fw.permutation_values, fw.multilinear_values, fw.proxy_values)
 
 
 def asking(estimator: Any) -> Callable[..., Any]:  # noqa: ANN401 - untyped, as all that is called

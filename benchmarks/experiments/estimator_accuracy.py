@@ -2,9 +2,12 @@
 
     python benchmarks/run.py estimator_accuracy            # minutes on 2 cores
 
-One run compares our least squares, permutations (with and without reverse orders) and multilinear extension with
-shapiq's KernelSHAP (plain and paired) and permutations: at the Shapley value, on six games of 12 and 16 players. An
-error is the root mean square over players, seeds and instances of the game, relative to the spread of the true values.
+One run compares our least squares, tree proxy, permutations (with and without reverse orders) and multilinear
+extension with shapiq's KernelSHAP (plain and paired) and permutations: at the Shapley value, on six games of 12 and 16
+players. An error is the root mean square over players, seeds and instances of the game, relative to the spread of the
+true values.
+With `--shapiq-python`, a Python that has shapiq 1.8 or newer, its RegressionMSR, OddSHAP and LeverageSHAP join in. For
+four other weightings, least squares is compared with the tree proxy, for each alone and for all from the same calls.
 The calls ratio is the number of calls that a method needs for the error of the better KernelSHAP, divided by the calls
 of that KernelSHAP: a geometric mean over budgets and instances, with its range over instances. Below 1 is better.
 """
@@ -12,12 +15,16 @@ of that KernelSHAP: a geometric mean over budgets and instances, with its range 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
+import subprocess
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,6 +111,7 @@ def shapiq(approximator: Callable[..., Any]) -> Method:
 
 METHODS: dict[str, Method] = {
     "least squares": ours(fw.least_squares_values),
+    "tree proxy": ours(fw.proxy_values),
     "permutations": ours(fw.permutation_values),
     "permutations, one way": ours(partial(fw.permutation_values, antithetic=False)),
     "multilinear": ours(fw.multilinear_values),
@@ -111,26 +119,113 @@ METHODS: dict[str, Method] = {
     "shapiq KernelSHAP, paired": shapiq(partial(KernelSHAP, pairing_trick=True)),
     "shapiq permutations": shapiq(PermutationSamplingSV),
 }
+WEIGHTINGS = [fw.Beta(4, 1), fw.Beta(1, 4), fw.Beta(16, 1), fw.Banzhaf()]
+CHILD = Path(__file__).parents[1] / "harness" / "shapiq_estimates.py"
 KERNEL_SHAP = ("shapiq KernelSHAP", "shapiq KernelSHAP, paired")
 
 
-def measure_errors(sizes: list[int], budgets: dict[int, list[int]], instances: int, seeds: list[int]) -> Errors:
+def measure_errors(
+    sizes: list[int], budgets: dict[int, list[int]], instances: int, seeds: list[int], shapiq_python: str | None
+) -> Errors:
     """Relative error of every method: by number of players, game, method, then instance x budget x seed."""
     errors: Errors = {}
     for n in sizes:
         for instance in range(instances):
-            for name, game in make_games(n, seed=instance).items():
+            games = make_games(n, seed=instance)
+            peers = ask_newest_shapiq(shapiq_python, games, budgets[n], seeds) if shapiq_python else {}
+            for name, game in games.items():
                 truth = fw.exact_values(game, fw.Shapley())
-                for label, method in METHODS.items():
-                    found = torch.stack(
+                found = {
+                    label: torch.stack(
                         [torch.stack([method(game, budget, seed) for seed in seeds]) for budget in budgets[n]]
                     )
-                    relative = (found - truth).square().mean(-1).sqrt() / truth.std()
-                    errors.setdefault(str(n), {}).setdefault(name, {}).setdefault(label, []).append(
-                        [[float(f"{each:.4g}") for each in by_seed] for by_seed in relative.tolist()]
-                    )
+                    for label, method in METHODS.items()
+                }
+                for label, values in (found | peers.get(name, {})).items():
+                    by_method = errors.setdefault(str(n), {}).setdefault(name, {})
+                    by_method.setdefault(label, []).append(relative_errors(values, truth))
             print(f"n = {n}, instance {instance}: done", flush=True)
     return errors
+
+
+def relative_errors(values: Tensor, truth: Tensor) -> list[list[float]]:
+    """Root mean square over players, relative to the spread of the truth: by budget and seed."""
+    relative = (values - truth).square().mean(-1).sqrt() / truth.std()
+    return [[float(f"{error:.4g}") for error in by_seed] for by_seed in relative.tolist()]
+
+
+def ask_newest_shapiq(
+    python: str, games: dict[str, Table], budgets: list[int], seeds: list[int]
+) -> dict[str, dict[str, Tensor]]:
+    """Shapley values by the estimators of shapiq in another environment: by game and method, budget x seed x player."""
+    with tempfile.TemporaryDirectory() as folder:
+        task, result = Path(folder) / "task.npz", Path(folder) / "result.npz"
+        tables: dict[str, Any] = {f"game {name}": game.worth.numpy() for name, game in games.items()}
+        np.savez(task, budgets=np.array(budgets), seeds=np.array(seeds), **tables)
+        subprocess.run([python, str(CHILD), str(task), str(result)], check=True)  # noqa: S603 - a Python that the user names
+        found = np.load(result)
+        print(f"shapiq {found['version']} in an environment of its own")
+        return {
+            name: {
+                key.removeprefix(f"{name} "): torch.from_numpy(found[key])
+                for key in found
+                if key.startswith(f"{name} ")
+            }
+            for name in games
+        }
+
+
+def measure_weightings(
+    sizes: list[int], budgets: dict[int, list[int]], instances: int, seeds: list[int]
+) -> dict[str, Errors]:
+    """Relative error of least squares and the tree proxy for weightings other than Shapley's; by weighting first.
+
+    "tree proxy, all" has all weightings from one set of calls, where the others make as many calls for each.
+    """
+    errors: dict[str, Errors] = {str(weights): {} for weights in WEIGHTINGS}
+    for n, instance in itertools.product(sizes, range(instances)):
+        for name, game in make_games(n, seed=instance).items():
+            truth = fw.exact_values(game, WEIGHTINGS)
+            found = {
+                "least squares": estimate_weightings(fw.least_squares_values, game, budgets[n], seeds),
+                "tree proxy": torch.cat(
+                    [estimate_weightings(fw.proxy_values, game, budgets[n], seeds, [each]) for each in WEIGHTINGS], 2
+                ),
+                "tree proxy, all": estimate_weightings(fw.proxy_values, game, budgets[n], seeds),
+            }
+            for (label, values), (at, weights) in itertools.product(found.items(), enumerate(WEIGHTINGS)):
+                by_method = errors[str(weights)].setdefault(str(n), {}).setdefault(name, {})
+                by_method.setdefault(label, []).append(relative_errors(values[:, :, at], truth[at]))
+    return errors
+
+
+def estimate_weightings(
+    estimator: Callable[..., fw.Estimate],
+    game: Table,
+    budgets: list[int],
+    seeds: list[int],
+    weightings: Sequence[fw.Semivalue] = WEIGHTINGS,
+) -> Tensor:
+    """Values by budget, seed, weighting and player."""
+    runs = [
+        [estimator(game, list(weightings), n_calls=budget, seed=seed, progress=False).values for seed in seeds]
+        for budget in budgets
+    ]
+    return torch.stack([torch.stack(by_seed) for by_seed in runs])
+
+
+def error_ratios(errors: dict[str, Errors]) -> dict[str, Any]:
+    """Error over that of least squares at equal calls, by weighting, players, game, method and budget."""
+    ratios: dict[str, Any] = {}
+    for weights, by_size in errors.items():
+        for n, games in by_size.items():
+            for game, curves in games.items():
+                error = {label: rms(np.array(runs), (0, 2)) for label, runs in curves.items()}
+                reference = np.maximum(error.pop("least squares"), 1e-12)
+                ratios.setdefault(weights, {}).setdefault(n, {})[game] = {
+                    label: [float(f"{ratio:.3g}") for ratio in each / reference] for label, each in error.items()
+                }
+    return ratios
 
 
 def rms(values: Array, axis: int | tuple[int, ...]) -> Array:
@@ -227,7 +322,7 @@ def draw(errors: Errors, budgets: dict[int, list[int]]) -> Any:  # noqa: ANN401 
     for row, (n, games) in zip(axes, errors.items(), strict=True):
         calls = budgets[int(n)]
         for panel, (game, curves) in zip(row, games.items(), strict=True):
-            for (label, runs), color in zip(curves.items(), COLORS, strict=False):
+            for (label, runs), color in zip(curves.items(), itertools.cycle(COLORS)):
                 relative = np.maximum(np.array(runs), 1e-12)
                 style = "--" if label.startswith("shapiq") else "-"
                 panel.loglog(calls, rms(relative, (0, 2)), style, color=color, label=label, marker="o", markersize=2.5)
@@ -249,6 +344,10 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
     """Arguments."""
     parser = ExperimentParser(__doc__, smoke="tiny games", seeds=range(10), seeds_of="the draws for each instance")
     parser.add_argument("--instances", type=int, default=4, help="instances of each game")
+    parser.add_argument("--players", type=int, nargs="+", choices=[12, 16], default=[12, 16], help="sizes of the games")
+    parser.add_argument(
+        "--shapiq-python", metavar="PATH", help="Python that has shapiq 1.8 or newer, for its estimators"
+    )
     return parser.parse(options)
 
 
@@ -257,9 +356,10 @@ def main(arguments: argparse.Namespace) -> None:
     started = time.perf_counter()
 
     smoke = arguments.smoke
-    sizes = [6] if smoke else [12, 16]
-    budgets = {6: [40, 60], 12: [100, 150, 220, 330, 500, 750, 1100, 1600], 16: [100, 180, 320, 580, 1000, 1800, 3200]}
-    errors = measure_errors(sizes, budgets, 2 if smoke else arguments.instances, arguments.seeds)
+    sizes = [6] if smoke else arguments.players
+    instances = 2 if smoke else arguments.instances
+    budgets = {6: [44, 60], 12: [100, 150, 220, 330, 500, 750, 1100, 1600], 16: [100, 180, 320, 580, 1000, 1800, 3200]}
+    errors = measure_errors(sizes, budgets, instances, arguments.seeds, arguments.shapiq_python)
     ratios = calls_ratios(errors, budgets)
     for n, games in ratios.items():
         for game, by_method in games.items():
@@ -267,10 +367,17 @@ def main(arguments: argparse.Namespace) -> None:
                 f"{label} {'-' if ratio is None else round(ratio['mean'], 2)}" for label, ratio in by_method.items()
             )
             print(f"calls ratio, n = {n}, {game}: {cells}")
+    other_weightings = measure_weightings(
+        sizes, {6: [60]} if smoke else budgets, 1 if smoke else instances, arguments.seeds
+    )
+    for weights, by_size in error_ratios(other_weightings).items():
+        print(f"error of the tree proxy over least squares, {weights}: {by_size}")
     results = {
         "budgets": {str(n): budgets[n] for n in sizes},
         "relative_error": errors,
         "calls_ratio": ratios,
+        "relative_error_by_weighting": other_weightings,
+        "error_ratio_by_weighting": error_ratios(other_weightings),
         "enumeration": [measure_overhead(n) for n in ([14] if smoke else [16, 20])],
         "weights": measure_weights(10**4 if smoke else 10**6),
         "sampling": measure_sampling([(64, 16)] if smoke else [(64, 16), (4096, 16), (4096, 256), (256, 10_000)]),

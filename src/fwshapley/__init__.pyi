@@ -1,7 +1,14 @@
 from . import datasets, estimators, explanation, games, players, plots, semivalues, training, trees, valuation
 from ._internal.loading import load
 from ._internal.version import __version__
-from .estimators import Estimate, exact_values, least_squares_values, multilinear_values, permutation_values
+from .estimators import (
+    Estimate,
+    exact_values,
+    least_squares_values,
+    multilinear_values,
+    permutation_values,
+    proxy_values,
+)
 from .explanation import (
     Attribution,
     Explainer,
@@ -62,6 +69,7 @@ __all__ = [
     "permutation_values",
     "players",
     "plots",
+    "proxy_values",
     "segments",
     "semivalues",
     "training",

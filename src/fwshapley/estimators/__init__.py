@@ -5,6 +5,7 @@ from fwshapley.estimators.exact import exact_values, exact_wls_values
 from fwshapley.estimators.least_squares import least_squares_values
 from fwshapley.estimators.multilinear import multilinear_values
 from fwshapley.estimators.permutation import permutation_values
+from fwshapley.estimators.proxy import proxy_values
 
 __all__ = [
     "Estimate",
@@ -13,4 +14,5 @@ __all__ = [
     "least_squares_values",
     "multilinear_values",
     "permutation_values",
+    "proxy_values",
 ]
