@@ -2,7 +2,7 @@
 
 Models are fitted to made data of 30 columns; nothing but the explanation is timed, after a warm-up on other rows that
 compiles. Every time is the median of as many runs as fit into `--repeat-seconds`. Cells that would take longer than
-`--limit` seconds are extrapolated from fewer rows, and marked. One run measures:
+`--limit` seconds (`--peer-limit` for other packages) are extrapolated from fewer rows, and marked. One run measures:
 
 - XGBoost and LightGBM, 500 trees of depth 6 and 100 of depth 10, and forests of 200 trees of depth 12.
 - 1 to 1,000,000 rows; backgrounds of 1 to 100,000 rows, and the path-dependent game without one.
@@ -74,7 +74,7 @@ def main(arguments: argparse.Namespace) -> None:
             file.write(json.dumps(cell) + "\n")
         cells.append(cell)
     record(
-        name, {"cells": cells, "limit": arguments.limit}, out=arguments.out, seeds=arguments.seeds, started=started,
+        name, {"cells": cells, "limit": arguments.limit, "peer_limit": arguments.peer_limit}, out=arguments.out, seeds=arguments.seeds, started=started,
         packages=[package for package in PACKAGES if is_installed(package)], device=arguments.device,
     )  # fmt: skip
     kept.unlink(missing_ok=True)
@@ -97,12 +97,10 @@ def measure_all(arguments: argparse.Namespace, kept: Sequence[Cell]) -> Iterator
             stand_in = draw_table(background, seed + 1)[0] if background else None
             for method, most_rows, explain in methods(name, model, stand_in, arguments.peers, arguments.device):
                 missing = [rows for rows in sizes if rows <= most_rows and (name, background, method, rows) not in done]
-                limits = {
-                    "repeat_seconds": arguments.repeat_seconds,
-                    "limit": arguments.limit,
-                    "cheap": arguments.limit * (1 if method.startswith("fwshapley") else CHEAP),
-                }
-                for measured in measure(explain, missing, seed, **limits):
+                is_ours = method.startswith("fwshapley")
+                limit = arguments.limit if is_ours else arguments.peer_limit
+                limits = {"limit": limit, "cheap": limit * (1 if is_ours else CHEAP)}
+                for measured in measure(explain, missing, seed, repeat_seconds=arguments.repeat_seconds, **limits):
                     yield {"model": name, "background": background, "method": method} | measured
 
 
@@ -121,6 +119,7 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--background", type=int, nargs="+", default=BACKGROUNDS, help="background rows; 0 for none")
     parser.add_argument("--device", default="cpu", help="where ours computes")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds from which a cell is extrapolated")
+    parser.add_argument("--peer-limit", type=float, default=60.0, help="the same for other packages")
     parser.add_argument("--repeat-seconds", type=float, default=2.0, help="time for repetitions of a run")
     arguments = parser.parse(options)
     if arguments.smoke:

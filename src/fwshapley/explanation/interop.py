@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
     from shap import Explanation
 
 
-class OtherInterfaces:
+class OtherInterfaces(ABC):
     """The interfaces of shap's explainers and of captum's methods, for `FeatureExplainer`."""
 
     explain: Callable[..., Attribution]
 
     @property
+    @abstractmethod
     def fitted_(self) -> Fitted:
         """The result of the last fit."""
-        raise NotImplementedError
 
     def __call__(
         self,
