@@ -46,11 +46,6 @@ PACKAGES = ["numba", "scikit-learn", "xgboost", "xgboost-cpu", "lightgbm", "shap
 MORE = 10
 """Factor between the numbers of rows that are timed to predict how long a cell will take."""
 
-CHEAP = 0.1
-"""Share of the limit that a run of another package may take that only predicts how long a cell will take.
-
-Ours may take all of it: it changes its method as rows become more, so that few rows do not tell how long many take."""
-
 FEW_ROWS = 1_000
 """Rows up to which an explainer that has kept its tables is timed: for more, tables take a small part of the time."""
 
@@ -74,9 +69,14 @@ def main(arguments: argparse.Namespace) -> None:
             file.write(json.dumps(cell) + "\n")
         cells.append(cell)
     record(
-        name, {"cells": cells, "limit": arguments.limit, "peer_limit": arguments.peer_limit}, out=arguments.out, seeds=arguments.seeds, started=started,
-        packages=[package for package in PACKAGES if is_installed(package)], device=arguments.device,
-    )  # fmt: skip
+        name,
+        {"cells": cells, "limit": arguments.limit, "peer_limit": arguments.peer_limit},
+        out=arguments.out,
+        seeds=arguments.seeds,
+        started=started,
+        packages=[package for package in PACKAGES if is_installed(package)],
+        device=arguments.device,
+    )
     kept.unlink(missing_ok=True)
     save_figure(partial(draw, cells, arguments.models[0]), name, arguments)
 
@@ -99,8 +99,10 @@ def measure_all(arguments: argparse.Namespace, kept: Sequence[Cell]) -> Iterator
                 missing = [rows for rows in sizes if rows <= most_rows and (name, background, method, rows) not in done]
                 is_ours = method.startswith("fwshapley")
                 limit = arguments.limit if is_ours else arguments.peer_limit
-                limits = {"limit": limit, "cheap": limit * (1 if is_ours else CHEAP)}
-                for measured in measure(explain, missing, seed, repeat_seconds=arguments.repeat_seconds, **limits):
+                trials = (MORE, MORE**2) if is_ours else (MORE,)  # ours changes its method between 1 and 10 rows
+                for measured in measure(
+                    explain, missing, seed, trials=trials, repeat_seconds=arguments.repeat_seconds, limit=limit
+                ):
                     yield {"model": name, "background": background, "method": method} | measured
 
 
@@ -201,7 +203,9 @@ def methods(
         import shap  # noqa: PLC0415 - optional
 
         game = "tree_path_dependent" if background is None else "interventional"
-        theirs = shap.TreeExplainer(model, background, feature_perturbation=game)
+        # shap takes 100 rows of an array; a masker says how many
+        data = None if background is None else shap.maskers.Independent(background, max_samples=len(background))
+        theirs = shap.TreeExplainer(model, data, feature_perturbation=game)
         timed.append(("shap", math.inf, lambda rows: theirs.shap_values(rows, check_additivity=False)))
     if "woodelf" in peers:
         import pandas as pd  # noqa: PLC0415 - woodelf takes tables
@@ -226,7 +230,7 @@ def methods(
 
 
 def measure(
-    explain: Method, sizes: Sequence[int], seed: int, *, repeat_seconds: float, limit: float, cheap: float
+    explain: Method, sizes: Sequence[int], seed: int, *, trials: Sequence[int], repeat_seconds: float, limit: float
 ) -> Iterator[Cell]:
     """Time explanations of more and more rows; those that would take longer than the limit are extrapolated.
 
@@ -234,18 +238,18 @@ def measure(
         explain: what is timed.
         sizes: numbers of rows, from the smallest on.
         seed: of the rows.
+        trials: numbers of rows that are timed before any prediction, unless one row tells that they take too long.
         repeat_seconds: time for repetitions of a run.
-        limit: seconds that a measured cell may take.
-        cheap: seconds that a run may take that only predicts how long a cell will take.
+        limit: seconds that a run may take.
     """
     if not sizes:
         return
     first = time_of(explain, draw_table(1, seed + 3)[0])
-    second = MORE if MORE * first <= limit else 2
-    times = {rows: [time_of(explain, draw_table(rows, seed + 2)[0])] for rows in (1, second)}
+    few = [1, *(rows for rows in trials if rows * first <= limit)]
+    times = {rows: [time_of(explain, draw_table(rows, seed + 2)[0])] for rows in (few if len(few) > 1 else [1, 2])}
     for rows in sizes:
         while (more := MORE * max(times)) < rows:
-            if predict(times, more) > max(cheap, 1.5 * times[max(times)][0]):
+            if predict(times, more) > max(limit, 1.5 * times[max(times)][0]):
                 break
             times[more] = [time_of(explain, draw_table(more, seed + 2)[0])]
         is_measured = rows in times or predict(times, rows) <= limit
