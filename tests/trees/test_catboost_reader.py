@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwshapley.trees.reading import read_model
+from fwshapley.trees.model_reader import read_model
 from trees.rows import Model, at_thresholds, make_table
 
 catboost = pytest.importorskip("catboost")

@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 
 from fwshapley.trees.ensemble import TreeEnsemble
-from fwshapley.trees.reading import read_model
+from fwshapley.trees.model_reader import read_model
 from fwshapley.trees.tree import Tree, drop_unreached, join_trees
 from trees.rows import make_table
 

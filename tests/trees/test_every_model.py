@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import fwshapley as fw
 from fwshapley.semivalues import FEASIBLE_SET
-from fwshapley.trees.reading import read_model
+from fwshapley.trees.model_reader import read_model
 from trees.brute_trees import path_game, semivalues_of, subsets
 from trees.rows import Model
 

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from fwshapley.trees.reading import read_model
+from fwshapley.trees.model_reader import read_model
 from trees.rows import Model, at_thresholds, make_table
 
 X = make_table()

@@ -230,7 +230,7 @@ def _read_trees(model: Any) -> Any:  # noqa: ANN401 - a TreeEnsemble, whose modu
     """Return the trees of a model; None if it has none, or if `choose` will say why they cannot be read."""
     if not is_tree_model(model):
         return None
-    from fwshapley.trees.reading import read_model  # noqa: PLC0415 - it needs numba
+    from fwshapley.trees.model_reader import read_model  # noqa: PLC0415 - it needs numba
 
     try:
         return read_model(model)

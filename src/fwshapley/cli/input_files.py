@@ -26,7 +26,7 @@ from fwshapley.cli.pictures.files import (
     find_layout,
     read_images,
 )
-from fwshapley.tables.reading import (
+from fwshapley.tables.file_reader import (
     COMPRESSED,
     INPUT_ARRAYS,
     check_column,

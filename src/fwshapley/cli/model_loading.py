@@ -20,7 +20,7 @@ from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import listed
 from fwshapley.cli.pictures.files import Layout, from_channels_first
 from fwshapley.cli.user_errors import describe, remember_folder, remember_model, remember_module
-from fwshapley.explanation.functions import Function, find_function, sum_to_one
+from fwshapley.explanation.model_functions import Function, find_function, sum_to_one
 from fwshapley.explanation.predictions import PREDICTIONS, as_columns
 from fwshapley.games.scales import KINDS, Kind, Output
 
@@ -70,7 +70,7 @@ def find_model(name: str, output: OutputChoice) -> Any:  # noqa: ANN401 - a torc
             f"give model.py:predict. A model must be {KINDS_OF_MODEL}"
         )
     if path.suffix.lower() in TREE_FILES:
-        from fwshapley.trees.reading import read_model  # noqa: PLC0415 - it needs numba
+        from fwshapley.trees.model_reader import read_model  # noqa: PLC0415 - it needs numba
 
         return read_model(path)
     where, colon, attribute = name.rpartition(":")

@@ -15,7 +15,7 @@ from fwshapley.cli.console import new_table, print_line, print_table
 from fwshapley.cli.input_files import Inputs, read_inputs
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.explanation.fitting import ObjectiveName
-from fwshapley.explanation.inputs import hold_out
+from fwshapley.explanation.input_checks import hold_out
 from fwshapley.objectives import Kernel
 
 MAX_REPORTED = 64

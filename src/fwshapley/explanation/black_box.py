@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fwshapley._internal.tensor_checks import to_precision
-from fwshapley.explanation.functions import Function, call_function
+from fwshapley.explanation.model_functions import Function, call_function
 from fwshapley.games.scales import Kind
 from fwshapley.tables.network_encoding import TableSchema
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from fwshapley._internal.checks import Array, check_callable, check_choice
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, NetworkName, make_network
-from fwshapley.explanation.inputs import MAX_VALIDATION_ROWS, Augment, hold_out
+from fwshapley.explanation.input_checks import MAX_VALIDATION_ROWS, Augment, hold_out
 from fwshapley.explanation.surrogate import take_batch
 from fwshapley.training.batches import Batch
 from fwshapley.training.budget import TrainingOptions

@@ -230,7 +230,7 @@ def _explain_trees(
     if not is_tree_model(model):
         raise NotApplicableError(f"{_name_of(model)} is not a tree ensemble")
     from fwshapley.trees.explainer import TreeExplainer  # noqa: PLC0415 - it needs numba
-    from fwshapley.trees.reading import read_model  # noqa: PLC0415 - as above
+    from fwshapley.trees.model_reader import read_model  # noqa: PLC0415 - as above
 
     try:
         ensemble = read_model(model, categories=data)

@@ -21,7 +21,7 @@ from fwshapley.explanation.error_model import CALIBRATION_CALLS, CALIBRATION_INP
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, NetworkName, ObjectiveName, fit_explainer
-from fwshapley.explanation.inputs import Augment, Outputs
+from fwshapley.explanation.input_checks import Augment, Outputs
 from fwshapley.explanation.interop import OtherInterfaces
 from fwshapley.explanation.persistence import MissingModel, load_parts, save_explainer
 from fwshapley.explanation.predictions import Predictions

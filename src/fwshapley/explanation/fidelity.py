@@ -14,7 +14,7 @@ from torch.nn import functional
 from fwshapley._internal.checks import check_kind, check_seed
 from fwshapley.coalitions import draw_bernoulli
 from fwshapley.explanation.black_box import BlackBox
-from fwshapley.explanation.inputs import check_examples, run_model
+from fwshapley.explanation.input_checks import check_examples, run_model
 from fwshapley.explanation.predictions import PREDICTIONS, predict, same_decisions, surrogate_outputs
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import KINDS, Output

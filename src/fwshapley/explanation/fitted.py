@@ -15,7 +15,7 @@ from fwshapley._internal.checks import Array, check_choice, check_whole
 from fwshapley._internal.version import __version__
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fidelity import Fidelity
-from fwshapley.explanation.inputs import (
+from fwshapley.explanation.input_checks import (
     Outputs,
     as_array,
     check_finite_inputs,

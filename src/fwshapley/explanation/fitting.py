@@ -21,7 +21,7 @@ from fwshapley._internal.tensor_checks import choose_device
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.fidelity import FidelityWarning, measure_fidelity
 from fwshapley.explanation.fitted import Fitted
-from fwshapley.explanation.inputs import (
+from fwshapley.explanation.input_checks import (
     MAX_VALIDATION_ROWS,
     Augment,
     as_array,

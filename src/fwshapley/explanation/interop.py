@@ -15,7 +15,7 @@ from torch import Tensor
 from fwshapley._internal.checks import Array
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fitted import Fitted
-from fwshapley.explanation.inputs import Outputs
+from fwshapley.explanation.input_checks import Outputs
 from fwshapley.explanation.shap_explanation import to_shap
 from fwshapley.semivalues import Semivalue, Total
 

@@ -25,7 +25,7 @@ from fwshapley.explanation.error_model import ErrorModel
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, make_network
-from fwshapley.explanation.functions import find_function
+from fwshapley.explanation.model_functions import find_function
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate, is_trained_by_fit, move
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import KINDS

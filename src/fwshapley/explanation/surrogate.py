@@ -23,7 +23,7 @@ from fwshapley._internal.checks import check_callable, check_choice, check_kind,
 from fwshapley.coalitions import draw_trusted_bernoulli
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.fidelity import divergence
-from fwshapley.explanation.inputs import Augment, check_examples, run_model
+from fwshapley.explanation.input_checks import Augment, check_examples, run_model
 from fwshapley.explanation.predictions import as_columns, predict, surrogate_outputs
 from fwshapley.explanation.removal import encode_removal, make_fill
 from fwshapley.games.masked_model import MaskedModel

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fwshapley._internal.wording import counted, listed
 from fwshapley.tables.distance_scaling import Flaws, LeftOut, ScaledColumn, scale_column
 from fwshapley.tables.labels import Classes, find_classes
-from fwshapley.tables.reading import (
+from fwshapley.tables.file_reader import (
     INPUT_ARRAYS,
     LABEL_ARRAYS,
     CsvFile,

@@ -22,7 +22,7 @@ from numpy import ndarray
 from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array
 from fwshapley.trees.ensemble import TreeEnsemble
-from fwshapley.trees.inputs import TABLE_DIMENSIONS, is_missing, to_text
+from fwshapley.trees.row_encoding import TABLE_DIMENSIONS, is_missing, to_text
 from fwshapley.trees.tree import Model, Tree, check_output, join_trees, name_columns, name_outputs, reading
 
 VALUES = {"Expectile", "Huber", "Lq", "MAE", "MAPE", "MultiQuantile", "MultiRMSE", "Quantile", "RMSE"}

@@ -15,7 +15,7 @@ from numpy import ndarray
 from fwshapley._internal.checks import Array, check_choice, check_names, check_path
 from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
 from fwshapley.trees.decisions import Splits, find_leaves, sum_leaf_values
-from fwshapley.trees.inputs import encode_rows
+from fwshapley.trees.row_encoding import encode_rows
 
 Output = Literal["margin", "value", "probability"]
 """What an ensemble predicts: a score before its link function, a regression value, or class probabilities."""

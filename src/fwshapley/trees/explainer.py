@@ -187,7 +187,7 @@ def _read(model: TreeEnsemble | Any) -> TreeEnsemble:  # noqa: ANN401 - a model 
     """Return the trees of a model."""
     if isinstance(model, TreeEnsemble):
         return model
-    from fwshapley.trees.reading import read_model  # noqa: PLC0415 - an ensemble needs no readers
+    from fwshapley.trees.model_reader import read_model  # noqa: PLC0415 - an ensemble needs no readers
 
     return read_model(model)
 

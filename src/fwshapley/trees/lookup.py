@@ -12,7 +12,7 @@ from fwshapley.trees.compiled import VECTOR_LENGTH, add_vectors, compiled, count
 from fwshapley.trees.decisions import Splits, goes_left
 from fwshapley.trees.layout import Layout
 from fwshapley.trees.paths import Branches, encode_block
-from fwshapley.trees.tables import Targets
+from fwshapley.trees.code_tables import Targets
 
 LANES = np.uint64(VECTOR_LENGTH)
 

@@ -23,7 +23,7 @@ from fwshapley.explanation.baselines.simple import class_mean, random
 from fwshapley.explanation.baselines.task import BaselineTask
 from fwshapley.explanation.feature_explainer import FeatureExplainer
 from fwshapley.explanation.fitted import MAX_BATCH
-from fwshapley.explanation.inputs import Outputs
+from fwshapley.explanation.input_checks import Outputs
 from fwshapley.games.scales import KINDS
 from fwshapley.semivalues import Semivalue, Shapley
 

@@ -25,7 +25,7 @@ from fwshapley.coalitions import draw_trusted_sizes, make_generator
 from fwshapley.estimators.estimate import widening
 from fwshapley.estimators.exact import exact_values
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.inputs import Outputs
+from fwshapley.explanation.input_checks import Outputs
 from fwshapley.explanation.refinement.control_variate import FirstOrderGame, Slopes, network_slopes
 from fwshapley.explanation.refinement.regression import Link, Regression
 from fwshapley.games.game import Coalitions

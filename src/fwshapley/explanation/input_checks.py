@@ -17,7 +17,7 @@ from fwshapley._internal.checks import Array, check_kind, shorten
 from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley._internal.wording import listed
 from fwshapley.explanation.black_box import BlackBox, decode_inputs
-from fwshapley.explanation.functions import call_function, find_function, find_output, sum_to_one
+from fwshapley.explanation.model_functions import call_function, find_function, find_output, sum_to_one
 from fwshapley.explanation.predictions import as_columns, evaluation_mode
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.tables.network_encoding import TableSchema
