@@ -26,8 +26,8 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from fwshapley.explanation.black_box import BlackBox
-from fwshapley.explanation.model_functions import call_function, find_function, find_output, sum_to_one
 from fwshapley.explanation.input_checks import check_model
+from fwshapley.explanation.model_functions import call_function, find_function, find_output, sum_to_one
 from fwshapley.explanation.predictions import predict
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.networks.cnn import SmallCNN

@@ -22,7 +22,7 @@ from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import OutputChoice, find_model
 from fwshapley.cli.request import Request
 from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.explanation.explainer import Choice, Method, choose_method
+from fwshapley.explanation.method_choice import Choice, Method, choose_method
 from fwshapley.trees.libraries import is_tree_model
 
 SCALES: Mapping[str, str] = {

@@ -46,8 +46,8 @@ from fwshapley.cli.training import (
 )
 from fwshapley.explanation.error_model import MIN_INPUTS
 from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.explanation.explainer import Choice, Method
 from fwshapley.explanation.fitting import PARTS, NetworkName, ObjectiveName
+from fwshapley.explanation.method_choice import Choice, Method
 from fwshapley.explanation.persistence import FILE
 
 DEFAULT_SECONDS = 120.0

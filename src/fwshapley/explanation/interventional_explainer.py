@@ -24,11 +24,11 @@ from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.version import __version__
 from fwshapley.estimators import exact_values
-from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
-from fwshapley.explanation.model_functions import call_function, find_function, find_output
-from fwshapley.explanation.input_checks import check_model
-from fwshapley.explanation.predictions import predict
 from fwshapley.explanation.background_rows import Rows, encode_rows, read_background
+from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
+from fwshapley.explanation.input_checks import check_model
+from fwshapley.explanation.model_functions import call_function, find_function, find_output
+from fwshapley.explanation.predictions import predict
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue

@@ -18,9 +18,9 @@ from numpy import ndarray
 from fwshapley._internal.checks import Array, check_path
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley._internal.version import __version__
+from fwshapley.explanation.background_rows import Rows, encode_rows, read_background
 from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
 from fwshapley.explanation.model_functions import call_function
-from fwshapley.explanation.background_rows import Rows, encode_rows, read_background
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
 from fwshapley.tables.network_encoding import TableSchema

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fwshapley._internal.wording import counted, listed
 from fwshapley.tables.distance_scaling import Flaws, LeftOut, ScaledColumn, scale_column
-from fwshapley.tables.labels import Classes, find_classes
 from fwshapley.tables.file_reader import (
     INPUT_ARRAYS,
     LABEL_ARRAYS,
@@ -23,6 +22,7 @@ from fwshapley.tables.file_reader import (
     load_arrays,
     open_csv,
 )
+from fwshapley.tables.labels import Classes, find_classes
 
 FLAGS = {"False", "True"}
 

@@ -16,16 +16,16 @@ from jaxtyping import Bool, Float64, Int32, Int64
 from numpy import ndarray
 
 from fwshapley.semivalues import Semivalue
+from fwshapley.trees.code_tables import Targets, tabulate
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.interactions import pair_targets, tabulate_pairs
 from fwshapley.trees.interventional import count_codes
 from fwshapley.trees.layout import choose_layout
 from fwshapley.trees.lookup import add_mixed, look_up, look_up_few, schedule
 from fwshapley.trees.moments import Channels, channels, node_weights, shared_nodes
-from fwshapley.trees.pattern_pairs import MAX_PLAYERS, add_pairs
 from fwshapley.trees.path_dependent import find_edges, values_at_nodes
 from fwshapley.trees.paths import Branches, count_players, find_branches
-from fwshapley.trees.code_tables import Targets, tabulate
+from fwshapley.trees.pattern_pairs import MAX_PLAYERS, add_pairs
 
 if TYPE_CHECKING:
     from fwshapley.trees.gpu import Conditions

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from fwshapley.trees.code_tables import Targets, count_bits, leaf_patterns, pattern_law, spread_over_subsets
 from fwshapley.trees.compiled import compiled, run_ranges
 from fwshapley.trees.layout import Layout, arrange
 from fwshapley.trees.paths import Branches
-from fwshapley.trees.code_tables import Targets, count_bits, leaf_patterns, pattern_law, spread_over_subsets
 
 
 def pair_targets(branches: Branches, n_players: int) -> Targets:

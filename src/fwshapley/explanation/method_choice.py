@@ -1,0 +1,219 @@
+"""Which method explains a model: the exact one that it allows, else a network that is trained."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from fwshapley._internal.checks import Array, check_names, shorten
+from fwshapley._internal.wording import counted
+from fwshapley.explanation.exact_explainer import ExactExplainer
+from fwshapley.games.scales import Output
+from fwshapley.players import Players
+
+Method = Literal["auto", "trees", "linear", "enumeration", "learned"]
+
+MAX_ENUMERATED = 12
+"""Players up to which enumeration is chosen: with 100 background rows, 409,600 predictions per explained row."""
+
+MAX_COMPARED = 100
+"""Rows on which scores are compared with probabilities."""
+
+TOLERANCE = 1e-5
+
+
+class Choice(NamedTuple):
+    """How a model is explained.
+
+    Attributes:
+        explainer: the exact explainer; None if one must be trained.
+        method: "trees", "linear", "enumeration" or "learned".
+        reason: why.
+    """
+
+    explainer: ExactExplainer | None
+    method: Method
+    reason: str
+
+
+def choose_method(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    *,
+    method: Method = "auto",
+    players: Players | None = None,
+    output: Output | Literal["auto"] = "auto",
+    output_names: Sequence[str] | None = None,
+    device: Any = "auto",  # noqa: ANN401 - a name or a torch device
+    seed: int = 0,
+    progress: bool = True,
+) -> Choice:
+    """Make the exact explainer that a model allows; arguments as in `Explainer`. Nothing is trained."""
+    refusals = []
+    for name, make in EXACT.items():
+        if method not in ("auto", name):
+            continue
+        try:
+            explainer, reason = make(
+                model, data, players, output, output_names, device=device, seed=seed, progress=progress
+            )
+        except NotApplicableError as error:
+            if method == name:
+                raise ValueError(f"method={name!r} cannot be used: {error}") from error
+            refusals.append(str(error))
+        else:
+            return Choice(explainer, name, reason)
+    return Choice(None, "learned", "; ".join(refusals) or "it was requested")
+
+
+class NotApplicableError(Exception):
+    """A method cannot explain a model; the message says why."""
+
+
+def _explain_trees(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    output_names: Sequence[str] | None,
+    *,
+    device: Any,  # noqa: ANN401 - a name or a torch device
+    **_: Any,  # noqa: ANN401 - of other methods
+) -> tuple[ExactExplainer, str]:
+    from fwshapley.trees.libraries import is_tree_model  # noqa: PLC0415 - not needed by other methods
+
+    if not is_tree_model(model):
+        raise NotApplicableError(f"{_name_of(model)} is not a tree ensemble")
+    from fwshapley.trees.explainer import TreeExplainer  # noqa: PLC0415 - it needs numba
+    from fwshapley.trees.model_reader import read_model  # noqa: PLC0415 - as above
+
+    try:
+        ensemble = read_model(model, categories=data)
+    except (TypeError, ValueError) as error:
+        if isinstance(model, str | os.PathLike):  # nothing else can explain a file
+            raise
+        raise NotApplicableError(str(error)) from error
+    names = _check_output_names(output_names, ensemble.n_outputs)
+    if names is not None:
+        ensemble = replace(ensemble, output_names=names)
+    name = ensemble.source or _name_of(model)
+    explainer = TreeExplainer(ensemble, data, players=players, device="cpu" if device == "auto" else str(device))
+    if output not in ("auto", "raw", ensemble.output) and not (
+        output == "logit" and _predicts_log_odds(explainer, model, data)
+    ):
+        raise NotApplicableError(f"the trees of {name} add up to a {ensemble.output}, not to a {output}")
+    game = "training weights stand in for hidden features" if data is None else _averaged(len(data))
+    return explainer, f"{name} is a tree ensemble; {game}"
+
+
+def _explain_linear(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    output_names: Sequence[str] | None,
+    **_: Any,  # noqa: ANN401 - of other methods
+) -> tuple[ExactExplainer, str]:
+    from fwshapley.explanation.linear_explainer import LinearExplainer, read_linear  # noqa: PLC0415 - it needs pandas
+
+    try:
+        linear = read_linear(model)
+        explainer = LinearExplainer(model, check_data(data), players=players)
+    except TypeError as error:
+        raise NotApplicableError(str(error)) from error
+    if output not in ("auto", "raw") and not (output == "logit" and _predicts_log_odds(explainer, model, data)):
+        raise NotApplicableError(f"the score of {linear.source} is linear, its {output} is not")
+    names = _check_output_names(output_names, len(explainer.output_names))
+    explainer.output_names = explainer.output_names if names is None else names
+    return explainer, f"{linear.source} is a sum of effects of its columns; {_averaged(explainer.n_background)}"
+
+
+def _explain_by_enumeration(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    output_names: Sequence[str] | None,
+    **options: Any,  # noqa: ANN401 - device, seed and progress
+) -> tuple[ExactExplainer, str]:
+    data = check_data(data)
+    shape = _shape_of(data)
+    if len(shape) != 2 or (players is not None and players.is_image):  # noqa: PLR2004 - rows and columns
+        raise NotApplicableError("enumeration needs a table")
+    n_players = shape[1] if players is None else players.n_players
+    if n_players > MAX_ENUMERATED:
+        raise NotApplicableError(f"{n_players} players are too many for enumeration (limit {MAX_ENUMERATED})")
+    from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - as above
+
+    explainer = InterventionalExplainer(
+        model, data, players=players, output=output, output_names=output_names, **options
+    )
+    coalitions = f"{counted(n_players, 'player')} have {2**n_players:,} coalitions"
+    return explainer, f"{coalitions}; {_averaged(len(explainer.background), explainer.n_available)}"
+
+
+EXACT: Mapping[Method, Callable[..., tuple[ExactExplainer, str]]] = {
+    "trees": _explain_trees,
+    "linear": _explain_linear,
+    "enumeration": _explain_by_enumeration,
+}
+"""Exact methods, in the order in which they are tried."""
+
+
+def _averaged(n_background: int, n_available: int | None = None) -> str:
+    """Return what becomes of hidden features, for reasons."""
+    some = "" if n_available in (None, n_background) else f" of {n_available:,}"
+    return (
+        f"hidden features take values from {n_background:,}{some} background {'row' if n_background == 1 else 'rows'}"
+    )
+
+
+def _check_output_names(names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
+    """Return names of outputs, or raise an error unless there is one per output."""
+    if names is None:
+        return None
+    checked = check_names("output_names", names)
+    if len(checked) != count:
+        raise ValueError(f"output_names has {len(checked)} names for a model of {counted(count, 'output')}")
+    return checked
+
+
+def check_data(data: Array | None) -> Array:
+    """Return the data, or raise a ValueError if there is none, or no batch of inputs."""
+    if data is None:
+        raise ValueError("data must be given for this model: rows that stand in for hidden features")
+    if len(_shape_of(data)) < 2:  # noqa: PLR2004 - rows and columns
+        raise ValueError(f"data must be a batch of inputs, (rows, columns) or images; got {shorten(data)}")
+    return data
+
+
+def _shape_of(data: Array) -> tuple[int, ...]:
+    """Return the shape of data, or raise a ValueError if its rows are not of equal length."""
+    try:
+        return tuple(np.shape(data))
+    except ValueError as error:
+        raise ValueError(f"data must have rows of equal length: {error}") from error
+
+
+def _predicts_log_odds(explainer: ExactExplainer, model: Any, data: Array | None) -> bool:  # noqa: ANN401 - any model
+    """Whether what an explainer predicts are log odds of the second of two classes, by the model's own probabilities.
+
+    Scores of support vector machines, hinge losses and several classes are not.
+    """
+    if data is None or not hasattr(model, "predict_proba") or len(explainer.output_names) != 1:
+        return False
+    some = data[:MAX_COMPARED]
+    scores = explainer.predict(some)[:, 0]
+    probabilities = np.asarray(model.predict_proba(some), np.float64)
+    return probabilities.shape == (len(scores), 2) and np.allclose(
+        probabilities[:, 1], np.exp(-np.logaddexp(0, -scores)), atol=TOLERANCE
+    )
+
+
+def _name_of(model: object) -> str:
+    """Return a name of a model for messages: its class, or a function's own name."""
+    return getattr(model, "__name__", type(model).__name__)
