@@ -1626,7 +1626,6 @@ each(
     "background",
     without(TREE_ROWS, "None"),
     lambda _, bad: tree_type(trees().ensemble, bad),
-    words="background|x",
 )
 each(tree_type.explain, "x", TREE_ROWS, lambda _, bad: trees().explain(bad))
 each(tree_type.interactions, "x", TREE_ROWS, lambda _, bad: trees().interactions(bad))

@@ -172,12 +172,6 @@ def test_saved_explainer_explains_the_same(name: str, tmp_path: Path) -> None:
     assert one.output_names == other.output_names
 
 
-def test_an_explainer_that_calls_a_pipeline_cannot_be_saved(tmp_path: Path) -> None:
-    explainer = fw.LinearExplainer(MODELS["scaler"][0], X)
-    with pytest.raises(TypeError, match=r"StandardScaler \+ LinearRegression.*without pickle"):
-        explainer.save(tmp_path / "linear.safetensors")
-
-
 @pytest.mark.parametrize(
     ("model", "message"),
     [

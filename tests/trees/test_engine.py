@@ -110,9 +110,9 @@ def test_too_long_paths_are_refused() -> None:
     n = 70
     background = Background(np.ones((1, n)), np.ones(1))
     with pytest.raises(ValueError, match="70 different players"):
-        Engine(_chain(n), np.arange(n, dtype=np.int32), n, background).values(np.zeros((1, n)), [Shapley()])
+        Engine(_chain(n), np.arange(n, dtype=np.int32), n, background)
     with pytest.raises(ValueError, match="at most 14"):
-        Engine(_chain(n), np.arange(n, dtype=np.int32), n, background).interactions(np.zeros((1, n)), [Shapley()])
+        Engine(_chain(n), np.arange(n, dtype=np.int32), n, None).interactions(np.zeros((1, n)), [Shapley()])
     path = Engine(_chain(n), np.arange(n, dtype=np.int32), n, None).values(np.zeros((1, n)), [Shapley()])
     np.testing.assert_allclose(path.sum(), 1 - 0.5**n, rtol=1e-12)
 

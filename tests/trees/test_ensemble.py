@@ -90,12 +90,28 @@ def test_a_number_may_count_as_missing() -> None:
         ({"categories": np.array([4, -1, -1])}, "category_sets"),
         ({"output": "score"}, "output"),
         ({"input_dtype": "float16"}, "input_dtype"),
+        ({"unseen": "ignored"}, "unseen"),
+        ({"zero_threshold": -1.0}, "zero_threshold"),
     ],
     ids=str,
 )
 def test_arrays_that_are_no_trees_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         make_stump(**changes)
+
+
+def test_trees_whose_nodes_are_mixed_are_refused() -> None:
+    mixed = {
+        "feature": np.array([0, 0, -1, -1, -1, -1]),
+        "threshold": np.zeros(6),
+        "left": np.array([2, 3, -1, -1, -1, -1]),
+        "right": np.array([4, 5, -1, -1, -1, -1]),
+        "value": np.zeros((6, 1)),
+        "cover": np.ones(6),
+        "roots": np.array([0, 1]),
+    }
+    with pytest.raises(ValueError, match="node 0 must have its children in its own tree"):
+        make_stump(**mixed)
 
 
 def test_nodes_that_pruning_has_cut_off_are_dropped() -> None:

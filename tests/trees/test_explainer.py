@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jaxtyping import Float64
 from numpy import ndarray
+from sklearn.ensemble import RandomForestClassifier
 
 import fwshapley as fw
 from fwshapley.players import Players
@@ -121,6 +122,37 @@ def test_outputs_are_chosen() -> None:
     assert np.array_equal(predicted.base_values[:, 0], explainer.base_values[largest])
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_numbers_of_outputs_may_be_an_array() -> None:
+    explainer, x = make_explainer("path-dependent", random_ensemble(10, outputs=3)), random_rows(3, 4)
+    some = explainer.explain(x, outputs=np.array([2, 0]))
+    assert np.array_equal(some.values, explainer.explain(x).values[..., [2, 0]])
+
+
+def test_targets_are_not_classes_of_which_one_is_predicted() -> None:
+    x = random_rows(3, 60)
+    targets = np.stack([x[:, 0] > 0, x[:, 1] > 0], 1).astype(int)
+    several = TreeExplainer(RandomForestClassifier(3, random_state=0).fit(x, targets))
+    assert several.output_names == ("output 0: 0", "output 0: 1", "output 1: 0", "output 1: 1")
+    with pytest.raises(ValueError, match="needs a classifier"):
+        several.explain(x, outputs="predicted")
+    one = TreeExplainer(RandomForestClassifier(3, random_state=0).fit(x, targets[:, 0]))
+    assert one.explain(x, outputs="predicted").values.shape == (60, 6, 1)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_one_player_interacts_with_nobody(rows: int) -> None:
+    ensemble, x = random_ensemble(5), random_rows(3, rows)
+    explainer = TreeExplainer(ensemble, BACKGROUND, players=fw.groups({"all": range(6)}, 6))
+    np.testing.assert_allclose(explainer.interactions(x)[:, :, 0], explainer.explain(x).values, atol=TOLERANCE)
+
+
+def test_the_folder_that_the_command_line_writes_is_loaded(tmp_path: Path) -> None:
+    explainer, x = make_explainer("path-dependent", random_ensemble(12)), random_rows(3, 4)
+    explainer.save(tmp_path / "explainer.safetensors")
+    assert np.array_equal(fw.load(tmp_path).explain(x).values, explainer.explain(x).values)
+
+
 @every_game
 def test_saved_explainer_explains_the_same(game: str, tmp_path: Path) -> None:
     ensemble, x = random_ensemble(11, outputs=2), random_rows(3, 4)
@@ -145,6 +177,8 @@ def test_bad_arguments_are_named() -> None:
     explainer = TreeExplainer(ensemble)
     with pytest.raises(ValueError, match="background_weights need a background"):
         TreeExplainer(ensemble, background_weights=WEIGHT)
+    with pytest.raises(ValueError, match="background must have shape"):
+        TreeExplainer(ensemble, x[:, :3])
     with pytest.raises(ValueError, match="no rows"):
         TreeExplainer(ensemble, x[:0])
     with pytest.raises(ValueError, match=r"shape \(4,\)"):

@@ -190,7 +190,7 @@ def test_a_custom_objective_is_a_margin() -> None:
     booster = lightgbm.train(PARAMETERS | {"objective": squares}, lightgbm.Dataset(X, TARGET), 5)
     check_scores(booster)
     assert read_model(booster).output == "margin"
-    with pytest.raises(ValueError, match="probability of Booster"):
+    with pytest.raises(ValueError, match=r"probability of lightgbm\.Booster"):
         read_model(booster, output="probability")
 
 

@@ -190,7 +190,7 @@ def document(**options: str) -> dict[str, Any]:
 
 def test_what_has_no_closed_form_is_refused() -> None:
     model = xgboost.XGBClassifier(**SMALL).fit(X, CLASSES > 0)
-    with pytest.raises(ValueError, match=r"probability of XGBClassifier.*output='margin'"):
+    with pytest.raises(ValueError, match=r"probability of xgboost\.XGBClassifier.*output='margin'"):
         read_model(model, output="probability")
     poisson = xgboost.XGBRegressor(objective="count:poisson", **SMALL).fit(X, CLASSES)
     with pytest.raises(ValueError, match="output='margin'"):

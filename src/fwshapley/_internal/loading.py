@@ -16,6 +16,7 @@ CLASSES = {
     "explainer": ("fwshapley.explanation.feature_explainer", "FeatureExplainer"),
     "interventional explainer": ("fwshapley.explanation.interventional_explainer", "InterventionalExplainer"),
     "linear explainer": ("fwshapley.explanation.linear_explainer", "LinearExplainer"),
+    "tree ensemble": ("fwshapley.trees.ensemble", "TreeEnsemble"),
     "tree explainer": ("fwshapley.trees.explainer", "TreeExplainer"),
     "valuator": ("fwshapley.valuation.learned.valuator", "AmortizedValuator"),
 }
@@ -45,4 +46,4 @@ def load(path: str | os.PathLike[str], **options: Any) -> Any:  # noqa: ANN401 -
     if kind not in CLASSES:
         raise ValueError(f"{file} contains a {kind}, which is not a result; expected one of {', '.join(CLASSES)}")
     module, name = CLASSES[kind]
-    return getattr(import_module(module), name).load(place, **options)
+    return getattr(import_module(module), name).load(file, **options)

@@ -29,6 +29,7 @@ SCALES: Mapping[str, str] = {
     "margin": "margin, the score before the link function (for a classifier, log odds)",
     "value": "the predicted value",
     "raw": "raw, what the model returns",
+    "score": "the decision function of the model",
 }
 """Scales of values in more words."""
 
@@ -203,7 +204,7 @@ def explain_exactly(explainer: ExactExplainer, batch: Inputs, read_as: InputForm
 
 def about_scale(explainer: ExactExplainer) -> str:
     """Return a note on the scale of the values."""
-    scale = explainer.provenance.get("output", "margin" if explainer.has_classes else "value")
+    scale = explainer.provenance["output"]
     return f"explained output: {SCALES.get(scale, scale)}"
 
 

@@ -33,7 +33,7 @@ from fwshapley.cli.input_files import Inputs, read_inputs
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.learned import about_surrogate, check_errors, explain_learned, load_learned
 from fwshapley.cli.model_loading import EXPORTED, FOREIGN, KINDS_OF_MODEL, PICKLED, TREE_FILES
-from fwshapley.cli.request import Request, choose_weights
+from fwshapley.cli.request import Request, read_weights
 from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.semivalues import Total
 
@@ -111,7 +111,7 @@ def explain(
     After fwshapley fit, for any model: fwshapley explain explainer test.csv --out explanations
     """
     with errors_explained(), ExitStack() as stack:
-        request = Request(choose_weights(alpha, beta, weights), outputs, total, refine, errors)
+        request = Request(read_weights(alpha, beta, weights), outputs, total, refine, errors)
         choose_device(device)  # or raise an error before any work
         if out is not None:
             stack.enter_context(locked(out))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,7 @@ def explain_learned(
     predicted: dict[Predictor, Tensor] = {} if predictions.model is None else {"the model": predictions.model}
     predicted["the surrogate"] = predictions.surrogate
     return Explanations(
-        attribution=_stacked(attribution.to("cpu")),
+        attribution=attribution.to("cpu").stacked(),
         inputs=batch,
         format=read_as,
         predictions=predicted,
@@ -81,17 +80,6 @@ def check_errors(explainer: fw.FeatureExplainer, request: Request) -> None:
 def about_surrogate(explainer: fw.FeatureExplainer, results: Explanations) -> list[str]:
     """Say who predicts the outputs, how far the surrogate agrees with the model, and on which inputs it does not."""
     return [*_about_outputs(explainer, results.predicted_by), *_warnings(results)]
-
-
-def _stacked(attribution: fw.Attribution) -> fw.Attribution:
-    """Return the attribution with a list of semivalues, also if it is of one."""
-    if isinstance(attribution.weights, list):
-        return attribution
-    errors: dict[str, Any] = {
-        name: None if error is None else error[None]
-        for name, error in (("stderr", attribution.stderr), ("expected_error", attribution.expected_error))
-    }
-    return replace(attribution, values=attribution.values[None], weights=[attribution.weights], **errors)
 
 
 def _choose_outputs(

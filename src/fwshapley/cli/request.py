@@ -50,7 +50,7 @@ class Request:
         return [_output_number(name.strip(), names) for name in wanted.split(",")]
 
 
-def choose_weights(alpha: float | None, beta: float | None, pairs: Sequence[str] | None) -> list[fw.Semivalue] | None:
+def read_weights(alpha: float | None, beta: float | None, pairs: Sequence[str] | None) -> list[fw.Semivalue] | None:
     """Return the semivalues that the options name; None if they name none."""
     if not pairs:
         if alpha is None and beta is None:

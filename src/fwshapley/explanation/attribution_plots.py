@@ -240,7 +240,7 @@ class AttributionPlots(Result):
         """Return what the sum of base value and values is."""
         if self.total == "efficient":
             return "the prediction"
-        if weighting != Shapley():
+        if weighting != Shapley() and not self.provenance.get("additive"):  # a linear model's values always add up
             return "not the prediction"
         is_estimate = "fidelity" in self.provenance or self.stderr is not None
         return "about the prediction" if is_estimate else "the prediction"

@@ -72,7 +72,7 @@ class ExactExplainer(ABC):
         if total == "efficient":
             gain = self._predict(rows) - self.base_values
             values += ((gain - values.sum(2)) / self.players.n_players)[:, :, None]
-        if outputs != "all":
+        if not (isinstance(outputs, str) and outputs == "all"):
             values = np.take_along_axis(values, chosen[None, :, None], 3)
         inputs: Any
         inputs, encodings = self._as_shown(x, rows)

@@ -11,7 +11,7 @@ from fwshapley._internal.progress import announce
 from fwshapley._internal.wording import counted, duration
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.explanation.method_choice import Method, check_data, choose_method
+from fwshapley.explanation.method_choice import Method, choose_method, require_data
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
@@ -101,7 +101,7 @@ class Explainer:
             progress=progress,
         )
         if explainer is None:
-            check_data(data)
+            require_data(data)
         work = f"training a network for up to {_spelled(budget)}" if explainer is None else "exact values"
         announce("fw.Explainer", work, f"since {self.reason}", enabled=progress)
         if explainer is None:

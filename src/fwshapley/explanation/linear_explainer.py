@@ -34,6 +34,9 @@ TOLERANCE = 1e-6
 ROUNDING = {"float32": 1e-6, "float64": 1e-12}
 """What rounding may add to it, relative to the largest score or effect, by the precision of the table."""
 
+NUMBERS_AT_ONCE = 2**22
+"""Numbers in the rows of one call of the model, about."""
+
 COLUMN_WISE = {
     "Binarizer",
     "KBinsDiscretizer",
@@ -75,7 +78,7 @@ class LinearModel(NamedTuple):
 class LinearExplainer(ExactExplainer):
     """Exact values of a linear model, which are the same for every semivalue.
 
-    Explained are scores: predictions of a regression, and log odds (the decision function) of a classifier.
+    Explained are scores: predictions of a regression, and the `decision_function` of a classifier.
 
     Args:
         model: a fitted linear model of scikit-learn, or a pipeline of column-wise preprocessing and one.
@@ -112,16 +115,14 @@ class LinearExplainer(ExactExplainer):
         self.output_names = _name_scores(linear.output_names, scores.shape[1])
         self.coefficients = _usable_coefficients(linear, self.schema, scores.shape[1])
         self._find_effects()
-        if self.coefficients is None:
-            self.mean_effects = self._effects(rows).mean(0)
-        else:
-            self.mean_effects = self._effects(rows.mean(0, keepdims=True))[0]
+        effects = self._effects(rows)
+        self.mean_effects = effects.mean(0)
         self.base_values = self._intercept + self.mean_effects.sum(0)
-        self._check_sum(rows, self._effects(rows))
+        self._check_sum(effects, scores)
         if self.coefficients is not None:  # a link function has no effect on a background of one row
             other = self.schema.from_numbers(rows[:1] + np.sign(self.coefficients[:, 0]))
             other_row = self.schema.to_numbers(other)  # rounded, where a column contains whole numbers
-            self._check_sum(other_row, self._effects(other_row))
+            self._check_sum(self._effects(other_row), self._score(other_row))
 
     def _connect(self, linear: LinearModel, rows: Rows) -> Float64[ndarray, "rows outputs"]:
         """Keep the model's scores as a function of rows, and return those of some."""
@@ -152,6 +153,8 @@ class LinearExplainer(ExactExplainer):
             "game": "interventional",
             "background_rows": self.n_background,
             "model": self.source,
+            "output": "score" if self.has_classes else "value",
+            "additive": True,
             "version": __version__,
         }
 
@@ -229,18 +232,18 @@ class LinearExplainer(ExactExplainer):
         self, rows: Rows, weightings: Sequence[Semivalue]
     ) -> Float64[ndarray, "weightings rows players outputs"]:
         effects = self._effects(rows)
-        self._check_sum(rows, effects)
+        if self._score is not None:  # a loaded explainer has no model to ask
+            self._check_sum(effects, self._score(rows))
         effects -= self.mean_effects
         values = np.zeros((len(rows), self.players.n_players, effects.shape[2]))
         for column, player in enumerate(self.players.assignment):
             values[:, player] += effects[:, column]
         return np.repeat(values[None], len(weightings), 0)
 
-    def _check_sum(self, rows: Rows, effects: Float64[ndarray, "rows columns outputs"]) -> None:
-        """Raise a TypeError unless effects add up to the model's scores; a loaded explainer has no model to ask."""
-        if self._score is None:
-            return
-        scores = self._score(rows)
+    def _check_sum(
+        self, effects: Float64[ndarray, "rows columns outputs"], scores: Float64[ndarray, "rows outputs"]
+    ) -> None:
+        """Raise a TypeError unless effects add up to the model's scores."""
         difference = np.abs(self._intercept + effects.sum(1) - scores).max()
         largest = max(np.abs(effects).max(), np.abs(scores).max())
         single = any(column.dtype == "float32" for column in self.schema.columns)
@@ -313,16 +316,20 @@ def _effects_of_entries(predict: Score, reference: Rows) -> Effects:
     """Return how much each column's entries change the score of a reference row; each entry is asked for once."""
 
     def effects(rows: Rows) -> Float64[ndarray, "rows columns outputs"]:
-        probes, of_probe = [reference], []
-        position = 1
-        for column in range(rows.shape[1]):
-            entries, inverse = np.unique(rows[:, column], return_inverse=True)
-            changed = np.repeat(reference, len(entries), 0)
-            changed[:, column] = entries
-            probes.append(changed)
-            of_probe.append(position + inverse)
-            position += len(entries)
-        scores = predict(np.concatenate(probes))
-        return np.stack([scores[index] for index in of_probe], 1) - scores[0]
+        parts = []
+        at_once = max(1, NUMBERS_AT_ONCE // max(rows.size, 1))
+        for begin in range(0, rows.shape[1], at_once):
+            probes, of_probe = [reference], []
+            position = 1
+            for column in range(begin, min(begin + at_once, rows.shape[1])):
+                entries, inverse = np.unique(rows[:, column], return_inverse=True)
+                changed = np.repeat(reference, len(entries), 0)
+                changed[:, column] = entries
+                probes.append(changed)
+                of_probe.append(position + inverse)
+                position += len(entries)
+            scores = predict(np.concatenate(probes))
+            parts.append(np.stack([scores[index] for index in of_probe], 1) - scores[0])
+        return np.concatenate(parts, 1)
 
     return effects

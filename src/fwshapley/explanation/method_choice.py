@@ -122,7 +122,7 @@ def _explain_linear(
 
     try:
         linear = read_linear(model)
-        explainer = LinearExplainer(model, check_data(data), players=players)
+        explainer = LinearExplainer(model, require_data(data), players=players)
     except TypeError as error:
         raise NotApplicableError(str(error)) from error
     if output not in ("auto", "raw") and not (output == "logit" and _predicts_log_odds(explainer, model, data)):
@@ -140,7 +140,7 @@ def _explain_by_enumeration(
     output_names: Sequence[str] | None,
     **options: Any,  # noqa: ANN401 - device, seed and progress
 ) -> tuple[ExactExplainer, str]:
-    data = check_data(data)
+    data = require_data(data)
     shape = _shape_of(data)
     if len(shape) != 2 or (players is not None and players.is_image):  # noqa: PLR2004 - rows and columns
         raise NotApplicableError("enumeration needs a table")
@@ -182,7 +182,7 @@ def _check_output_names(names: Sequence[str] | None, count: int) -> tuple[str, .
     return checked
 
 
-def check_data(data: Array | None) -> Array:
+def require_data(data: Array | None) -> Array:
     """Return the data, or raise a ValueError if there is none, or no batch of inputs."""
     if data is None:
         raise ValueError("data must be given for this model: rows that stand in for hidden features")

@@ -23,10 +23,13 @@ from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.row_encoding import TABLE_DIMENSIONS, is_missing, to_text
-from fwshapley.trees.tree import Model, Tree, check_output, join_trees, name_columns, name_outputs, reading
+from fwshapley.trees.tree import Model, Tree, join_trees, name_columns, number_outputs, reading
 
 VALUES = {"Expectile", "Huber", "Lq", "MAE", "MAPE", "MultiQuantile", "MultiRMSE", "Quantile", "RMSE"}
 """Losses whose predictions are the sum of the trees."""
+
+CLASSES = {"CrossEntropy", "Focal", "Logloss", "MultiClass", "MultiClassOneVsAll"}
+"""Losses of mutually exclusive classes."""
 
 
 class Split(NamedTuple):
@@ -54,12 +57,11 @@ class SplitRules(NamedTuple):
     codes: Mapping[int, int]
 
 
-def read_catboost(model: Model, output: str | None = None, categories: Array | None = None) -> TreeEnsemble:
+def read_catboost(model: Model, categories: Array | None = None) -> TreeEnsemble:
     """Return a CatBoost model as an ensemble.
 
     Args:
         model: a fitted model.
-        output: what to explain; see `read_model`.
         categories: rows that contain every category of the training data.
     """
     source = type(model).__name__
@@ -79,17 +81,16 @@ def read_catboost(model: Model, output: str | None = None, categories: Array | N
             ) from error
         document = json.loads(path.read_text(encoding="utf-8"))
     hashes = {} if categories is None else _read_hashes(model, categories)
-    return read_catboost_json(document, output, source=source, hashes=hashes)
+    return read_catboost_json(document, source=source, hashes=hashes)
 
 
 def read_catboost_json(
-    document: Mapping[str, Any], output: str | None = None, *, source: str = "", hashes: Mapping[str, int] | None = None
+    document: Mapping[str, Any], *, source: str = "", hashes: Mapping[str, int] | None = None
 ) -> TreeEnsemble:
     """Return the model that CatBoost saved as JSON as an ensemble.
 
     Args:
         document: the parsed JSON.
-        output: what to explain; see `read_model`.
         source: class of the model.
         hashes: CatBoost's hash of every category.
     """
@@ -120,8 +121,9 @@ def read_catboost_json(
             base=base,
             feature_names=tuple(names) if named else name_columns(len(names)),
             named=named,
-            output_names=tuple(output_names) or name_outputs(len(base)),
-            output=check_output(output, "value" if loss in VALUES else "margin", source or f"loss {loss}"),
+            output_names=tuple(output_names) or number_outputs(len(base)),
+            output="value" if loss in VALUES else "margin",
+            has_classes=loss in CLASSES,
             input_dtype="float32",
             accepts_missing=accepts_missing,
             levels={feature["flat_feature_index"]: texts for feature in categorical},
@@ -232,9 +234,9 @@ def _read_split(split: Mapping[str, Any], rules: SplitRules) -> Split:
         if split["value"] not in rules.codes:
             name = feature["feature_id"] or feature["flat_feature_index"]
             raise ValueError(
-                f"a split on column {name!r} compares with a category "
-                "of which CatBoost stores a hash alone; pass the fitted model, and categories=x with rows that contain "
-                "every category of the training data"
+                f"a split on column {name!r} compares with a category of which CatBoost stores a hash alone; pass the "
+                "fitted model with rows that contain every category of the training data: as the background, or as "
+                "categories of read_model"
             )
         listed = np.array([rules.codes[split["value"]]])
         return Split(feature["flat_feature_index"], 0, missing_left=True, listed=listed)

@@ -21,7 +21,7 @@ from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.interactions import pair_targets, tabulate_pairs
 from fwshapley.trees.interventional import count_codes
 from fwshapley.trees.layout import choose_layout
-from fwshapley.trees.lookup import add_mixed, look_up, look_up_few, schedule
+from fwshapley.trees.lookup import add_mixed, look_up, look_up_few, order_tables
 from fwshapley.trees.moments import Channels, channels, node_weights, shared_nodes
 from fwshapley.trees.path_dependent import find_edges, values_at_nodes
 from fwshapley.trees.paths import Branches, count_players, find_branches
@@ -94,6 +94,12 @@ class Engine:
 
     def __post_init__(self) -> None:
         self._parts = list(_find_parts(self.ensemble, self.player_of))
+        longest = max((int(part.most_players.max(initial=0)) for part in self._parts), default=0)
+        if self.background is not None and longest > MAX_PLAYERS:
+            raise ValueError(
+                f"a path of this model has {longest} different players, and with a background exact values are "
+                f"computed for at most {MAX_PLAYERS}; use no background, or group columns as players"
+            )
         self._kept: dict[tuple[Any, ...], Any] = {}
         self._tables: dict[tuple[Any, ...], list[Any]] = {}
         self._columns = None if self.background is None else np.ascontiguousarray(self.background.rows.T)
@@ -118,13 +124,14 @@ class Engine:
             is_narrow = part.most_players <= most
             chosen = self._new_values(values, part)
             if is_narrow.any():
-                degree = max(int(part.most_players[is_narrow].max()) - 1, 0)
+                deepest = int(part.most_players[is_narrow].max())  # the same tables for other numbers of rows
+                degree = max(deepest - 1, 0)
                 shared = self._keep(
                     ("channels", number, degree, tuple(weightings)),
                     partial(channels, weightings, self.n_players, degree),
                 )
                 for begin, end in self._blocks(len(x), self.n_players * len(part.outputs) * len(shared.moments)):
-                    self._look_up(number, most, shared, x[begin:end], chosen[:, begin:end], pairs=False)
+                    self._look_up(number, deepest, shared, x[begin:end], chosen[:, begin:end], pairs=False)
             if not is_narrow.all():
                 self._add_wide(part, ~is_narrow, x, weightings, chosen)
             if chosen is not values:
@@ -137,6 +144,8 @@ class Engine:
         """Return the interaction index of each pair of players i < j, in the order of `numpy.triu_indices(n, 1)`."""
         n_pairs = self.n_players * (self.n_players - 1) // 2
         values = np.zeros((len(weightings), len(x), n_pairs, self.ensemble.n_outputs))
+        if not n_pairs:
+            return values
         for number, part in enumerate(self._parts):
             most = int(part.most_players.max(initial=0))
             if most > MAX_TABLE_PLAYERS:
@@ -147,7 +156,7 @@ class Engine:
             shared = channels(weightings, self.n_players, max(most - 1, 0))
             chosen = self._new_values(values, part)
             for begin, end in self._blocks(len(x), n_pairs * len(part.outputs) * len(shared.moments)):
-                self._look_up(number, MAX_TABLE_PLAYERS, shared, x[begin:end], chosen[:, begin:end], pairs=True)
+                self._look_up(number, most, shared, x[begin:end], chosen[:, begin:end], pairs=True)
             if chosen is not values:
                 values[..., part.outputs] = chosen
         return values
@@ -168,10 +177,9 @@ class Engine:
         *,
         pairs: bool,
     ) -> None:
-        """Add the values of the trees of a part that are served by tables."""
+        """Add the values of the trees of a part that have at most so many players on a path, by tables."""
         part = self._parts[number]
-        deepest = part.most_players[part.most_players <= most].max()
-        bits = int(np.clip(deepest, MIN_BITS, MAX_BITS))
+        bits = int(np.clip(most, MIN_BITS, MAX_BITS))
         branches = self._branches(number, most, bits)
         targets = pair_targets(branches, self.n_players) if pairs else Targets(branches.players, branches.player)
         names = self.n_players * (self.n_players - 1) // 2 if pairs else self.n_players
@@ -215,10 +223,10 @@ class Engine:
             compute = tabulate_pairs if pairs else tabulate
             tables = compute(branches, first, value, shared.moments, *counts, offsets, layout)
             if self._gpu is not None and layout.lanes:
-                whole = schedule(branches, targets, first, offsets, layout, at_once=len(offsets) - 1)
+                whole = order_tables(branches, targets, first, offsets, layout, at_once=len(offsets) - 1)
                 made.append((first, offsets, *self._gpu.upload(whole, tables)))
             else:
-                made.append((first, offsets, schedule(branches, targets, first, offsets, layout), tables))
+                made.append((first, offsets, order_tables(branches, targets, first, offsets, layout), tables))
             yield made[-1]
             if numbers.sum() > KEPT_TABLES:
                 made.clear()
@@ -250,11 +258,6 @@ class Engine:
                 values_at_nodes(splits, edges, part.value, t, x[begin:end], sums)
                 add_mixed(sums, mixing, values[:, begin:end])
             return
-        if degree >= MAX_PLAYERS:
-            raise ValueError(
-                f"a path of this model has {degree + 1} different players, and with a background exact values are "
-                f"computed for at most {MAX_PLAYERS}; use no background, or group columns as players"
-            )
         shared = channels(weightings, self.n_players, degree)
         at_once = min(2048, max(1, SUMS_AT_ONCE // (16 * self.n_players * len(part.outputs) * len(shared.moments))))
         for begin in range(0, len(x), at_once):

@@ -12,15 +12,16 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int32, Real
 from numpy import ndarray
 
-from fwshapley._internal.checks import Array, check_choice, check_names, check_path
+from fwshapley._internal.checks import Array, check_choice, check_flag, check_names, check_path
 from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
 from fwshapley.trees.decisions import Splits, find_leaves, sum_leaf_values
-from fwshapley.trees.row_encoding import encode_rows
+from fwshapley.trees.row_encoding import encode_for_splits
 
 Output = Literal["margin", "value", "probability"]
 """What an ensemble predicts: a score before its link function, a regression value, or class probabilities."""
 
 InputType = Literal["float32", "float64"]
+Unseen = Literal["missing", "other", "error"]
 
 PER_NODE = ("feature", "threshold", "left", "right", "missing_left", "categories", "unseen_left", "cover")
 """Arrays with one entry per node."""
@@ -47,6 +48,7 @@ FACTS = (
     "feature_names",
     "output_names",
     "output",
+    "has_classes",
     "input_dtype",
     "zero_threshold",
     "levels_in_frames",
@@ -75,6 +77,7 @@ class TreeEnsemble:
         base: what is added to the sum of all trees, one per output.
         feature_names, output_names: one per feature and one per output.
         output: "margin", "value" or "probability".
+        has_classes: whether the outputs are mutually exclusive classes, or one output decides between two.
         input_dtype: "float32" or "float64".
         missing_left: where a missing value goes; by default to the right.
         categories: row of `category_sets` of a categorical split; -1 for a numerical one.
@@ -114,6 +117,7 @@ class TreeEnsemble:
     output_names: tuple[str, ...]
     output: Output
     input_dtype: InputType
+    has_classes: bool = False
     missing_left: Bool[ndarray, " nodes"] | None = None
     categories: Int[ndarray, " nodes"] | None = None
     category_sets: Bool[ndarray, "sets codes"] | None = None
@@ -123,7 +127,7 @@ class TreeEnsemble:
     zero_threshold: float = 0.0
     levels: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     levels_in_frames: bool = False
-    unseen: Literal["missing", "other", "error"] = "missing"
+    unseen: Unseen = "missing"
     named: bool = True
     source: str = ""
     kind: ClassVar[str] = "tree ensemble"
@@ -148,6 +152,10 @@ class TreeEnsemble:
         object.__setattr__(self, "levels", {int(column): tuple(of) for column, of in self.levels.items()})
         check_choice("output", self.output, get_args(Output))
         check_choice("input_dtype", self.input_dtype, get_args(InputType))
+        check_choice("unseen", self.unseen, get_args(Unseen))
+        check_flag("has_classes", self.has_classes)
+        if not self.zero_threshold >= 0:
+            raise ValueError(f"zero_threshold must not be negative, got {self.zero_threshold!r}")
         self._check_shapes()
         self._check_structure()
 
@@ -178,14 +186,16 @@ class TreeEnsemble:
         flags[self.feature[self.splits.categories >= 0]] = True
         return flags
 
-    def encode(self, x: Array) -> Float64[ndarray, "rows features"]:
+    def encode(self, x: Array, *, argument: str = "x") -> Float64[ndarray, "rows features"]:
         """Return rows as the splits read them: rounded, missing values as NaN, categories as codes.
 
         Args:
             x: (rows, features), an array or a DataFrame.
+            argument: what errors call the rows.
         """
-        return encode_rows(
+        return encode_for_splits(
             x,
+            argument=argument,
             names=self.feature_names,
             named=self.named,
             dtype=self.input_dtype,
@@ -272,7 +282,7 @@ class TreeEnsemble:
             raise ValueError("threshold must be a number at every numerical split, got NaN")
 
     def _check_structure(self) -> None:
-        """Raise a ValueError unless every node belongs to exactly one tree."""
+        """Raise a ValueError unless every node belongs to exactly one tree, and trees follow each other."""
         reached = np.zeros(len(self.feature), dtype=np.int64)
         front = self.roots
         while len(front):
@@ -285,3 +295,8 @@ class TreeEnsemble:
             front = np.concatenate([self.left[inner], self.right[inner]])
         if not reached.all():
             raise ValueError(f"node {int(reached.argmin())} must belong to a tree, but no root leads to it")
+        inner = np.flatnonzero(self.feature >= 0)
+        trees = np.searchsorted(np.sort(self.roots), np.stack([inner, self.left[inner], self.right[inner]]), "right")
+        if (trees[0] != trees[1:]).any():
+            node = int(inner[(trees[0] != trees[1:]).any(0)][0])
+            raise ValueError(f"node {node} must have its children in its own tree: nodes of a tree follow its root")

@@ -19,6 +19,7 @@ from fwshapley.semivalues import Semivalue, check_weights
 from fwshapley.trees.decisions import sum_leaf_values
 from fwshapley.trees.engine import Background, Engine
 from fwshapley.trees.ensemble import TreeEnsemble
+from fwshapley.trees.model_reader import read_model
 from fwshapley.trees.path_dependent import cover_means
 
 
@@ -64,7 +65,7 @@ class TreeExplainer(ExactExplainer):
         device: str = "cpu",
     ) -> None:
         self.device = device
-        ensemble = _read(model)
+        ensemble = read_model(model, categories=background)
         self._assemble(
             ensemble,
             choose_players(players, ensemble.feature_names, named=ensemble.named),
@@ -78,7 +79,7 @@ class TreeExplainer(ExactExplainer):
         player_of = players.assignment.astype(np.int32)
         self._engine = Engine(ensemble, player_of, players.n_players, background, self.device)
         self.output_names = ensemble.output_names
-        self.has_classes = ensemble.output != "value"
+        self.has_classes = ensemble.has_classes
         self.base_values = self._empty_value()
 
     def __repr__(self) -> str:
@@ -183,22 +184,13 @@ class TreeExplainer(ExactExplainer):
         return self.ensemble.base + cover_means(self.ensemble)[self.ensemble.roots].sum(0)
 
 
-def _read(model: TreeEnsemble | Any) -> TreeEnsemble:  # noqa: ANN401 - a model of another library
-    """Return the trees of a model."""
-    if isinstance(model, TreeEnsemble):
-        return model
-    from fwshapley.trees.model_reader import read_model  # noqa: PLC0415 - an ensemble needs no readers
-
-    return read_model(model)
-
-
 def _check_background(background: Array | None, weights: Array | None, ensemble: TreeEnsemble) -> Background | None:
     """Return encoded background rows with weights that sum to 1."""
     if background is None:
         if weights is not None:
             raise ValueError("background_weights need a background")
         return None
-    rows = ensemble.encode(background)
+    rows = ensemble.encode(background, argument="background")
     if not len(rows):
         raise ValueError("background has no rows; pass None for the path-dependent game")
     weight = np.ones(len(rows)) if weights is None else check_numbers("background_weights", weights)

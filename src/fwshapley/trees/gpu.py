@@ -86,7 +86,7 @@ class DeviceSchedule(NamedTuple):
 
     @classmethod
     def of(cls, plan: Schedule, device: torch.device) -> DeviceSchedule:
-        """Return the schedule on a device."""
+        """Return the order_tables on a device."""
         return cls(*(torch.from_numpy(array).to(device) for array in (plan.runs, plan.target, plan.branch, plan.start)))
 
 
@@ -190,7 +190,7 @@ class Gpu:
     def upload(
         self, plan: Schedule, tables: Float64[ndarray, " numbers"]
     ) -> tuple[DeviceSchedule, Float64[Tensor, " numbers"]]:
-        """Return a schedule of a single batch, and its tables, on the GPU."""
+        """Return a order_tables of a single batch, and its tables, on the GPU."""
         return DeviceSchedule.of(plan, self.device), torch.from_numpy(tables).to(self.device)
 
     def count_codes(

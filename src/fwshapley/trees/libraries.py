@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
+LIBRARIES = ("xgboost", "lightgbm", "catboost", "sklearn")  # the first three inherit from scikit-learn
 SKLEARN_BASES = ("BaseDecisionTree", "BaseForest", "BaseGradientBoosting", "BaseHistGradientBoosting")
 
 
@@ -20,7 +20,7 @@ def is_tree_model(model: object) -> bool:
 def find_library(model: object) -> str | None:
     """Return the library that defines a model's class, or one that it inherits from."""
     modules = [parent.__module__.split(".")[0] for parent in type(model).__mro__]
-    for library in ("xgboost", "lightgbm", "catboost", "sklearn"):  # the first three inherit from scikit-learn
+    for library in LIBRARIES:
         if library in modules:
             return library
     return None

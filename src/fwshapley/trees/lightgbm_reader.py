@@ -16,13 +16,16 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from fwshapley.trees.ensemble import TreeEnsemble
-from fwshapley.trees.tree import Model, Tree, check_output, in_column, join_trees, name_columns, name_outputs, reading
+from fwshapley.trees.tree import Model, Tree, in_column, join_trees, name_columns, number_outputs, reading
 
 VERSIONS = ("v2", "v3", "v4")
 """Versions of the text that are read."""
 
 VALUES = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")
 """Objectives whose predictions are the sum of the trees."""
+
+CLASSES = ("binary", "multiclass", "multiclassova")
+"""Objectives of mutually exclusive classes."""
 
 CATEGORICAL, DEFAULT_LEFT, MISSING_SHIFT, MISSING_MASK = 1, 2, 2, 3
 """Bits of a split's decision type."""
@@ -36,32 +39,28 @@ ZERO = float(np.float32(1e-35))
 BITS = 32
 
 
-def read_lightgbm(model: Model, output: str | None = None) -> TreeEnsemble:
+def read_lightgbm(model: Model) -> TreeEnsemble:
     """Return a LightGBM model as an ensemble, up to its best iteration if it stopped early.
 
     Args:
         model: a `Booster`, or a model with the scikit-learn interface.
-        output: what to explain; see `read_model`.
     """
     source = type(model).__name__
     if hasattr(model, "model_to_string"):
-        return read_lightgbm_text(model.model_to_string(), output, source=source)
+        return read_lightgbm_text(model.model_to_string(), source=source)
     if not hasattr(model, "booster_") and not hasattr(model, "__sklearn_is_fitted__"):
         raise TypeError(f"model must be a Booster or a model of LightGBM, got {source}")
     if not model.__sklearn_is_fitted__():
         raise ValueError(f"model must be fitted, got an unfitted {source}; call fit first")
     classes = tuple(map(str, model.classes_)) if hasattr(model, "classes_") else ()
-    return read_lightgbm_text(model.booster_.model_to_string(), output, source=source, classes=classes)
+    return read_lightgbm_text(model.booster_.model_to_string(), source=source, classes=classes)
 
 
-def read_lightgbm_text(
-    text: str, output: str | None = None, *, source: str = "", classes: tuple[str, ...] = ()
-) -> TreeEnsemble:
+def read_lightgbm_text(text: str, *, source: str = "", classes: tuple[str, ...] = ()) -> TreeEnsemble:
     """Return the model that LightGBM saved as text as an ensemble.
 
     Args:
         text: contents of the file.
-        output: what to explain; see `read_model`.
         source: class of the model.
         classes: names of the classes.
     """
@@ -90,8 +89,9 @@ def read_lightgbm_text(
             base=np.zeros(outputs),
             feature_names=tuple(names) if named else name_columns(len(names)),
             named=named,
-            output_names=output_names or name_outputs(outputs),
-            output=check_output(output, "value" if is_value else "margin", source or f"objective {objective[0]}"),
+            output_names=output_names or number_outputs(outputs),
+            output="value" if is_value else "margin",
+            has_classes=objective[0] in CLASSES,
             input_dtype="float64",
             missing_number=_read_missing_number(trees, len(names)),
             zero_threshold=ZERO,

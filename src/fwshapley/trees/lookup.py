@@ -50,7 +50,7 @@ class Schedule(NamedTuple):
     size: Int64[ndarray, " tables"]
 
 
-def schedule(
+def order_tables(
     branches: Branches,
     targets: Targets,
     first: int,

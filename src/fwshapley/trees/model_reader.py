@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from fwshapley._internal.checks import Array, check_path, shorten
-from fwshapley.trees.ensemble import TreeEnsemble
+from fwshapley._internal.checks import Array, check_choice, check_path, shorten
+from fwshapley.trees.ensemble import Output, TreeEnsemble
 from fwshapley.trees.libraries import LIBRARIES, find_library
 
 
@@ -31,7 +31,7 @@ def read_model(
         output: "margin" (the score before the link function), "value" (of a regression) or "probability" (of trees
             and forests); by default what the sum of the trees is. Others are refused: they have no closed form.
         categories: rows that contain every category of the training data, for a CatBoost model that splits on
-            categories: it stores hashes of them alone.
+            categories: it stores hashes of them alone. Models of other libraries do not need it.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -41,34 +41,42 @@ def read_model(
         >>> bool(abs(read_model(forest).predict(x) - forest.predict_proba(x)).max() < 1e-12)
         True
     """
+    ensemble = _read(model, categories)
+    if output is not None:
+        _check_output(output, ensemble)
+    return ensemble
+
+
+def _read(model: Any, categories: Array | None) -> TreeEnsemble:  # noqa: ANN401 - as above
+    """Read what `read_model` takes."""
     if isinstance(model, TreeEnsemble):
         return model
     if isinstance(model, str | os.PathLike):
-        return _read_file(check_path("model", model), output)
+        return _read_file(check_path("model", model))
     library = find_library(model)
     if library == "sklearn":
         from fwshapley.trees.sklearn_reader import read_sklearn  # noqa: PLC0415 - one reader is needed at a time
 
-        return read_sklearn(model, output)
+        return read_sklearn(model)
     if library == "xgboost":
         from fwshapley.trees.xgboost_reader import read_xgboost  # noqa: PLC0415 - as above
 
-        return read_xgboost(model, output)
+        return read_xgboost(model)
     if library == "lightgbm":
         from fwshapley.trees.lightgbm_reader import read_lightgbm  # noqa: PLC0415 - as above
 
-        return read_lightgbm(model, output)
+        return read_lightgbm(model)
     if library == "catboost":
         from fwshapley.trees.catboost_reader import read_catboost  # noqa: PLC0415 - as above
 
-        return read_catboost(model, output, categories)
+        return read_catboost(model, categories)
     raise TypeError(
         f"model must be a fitted tree ensemble of {', '.join(LIBRARIES)}, or a path, got {shorten(model)}; "
         "use FeatureExplainer for other models"
     )
 
 
-def _read_file(path: Path, output: str | None) -> TreeEnsemble:
+def _read_file(path: Path) -> TreeEnsemble:
     """Read a model file of XGBoost, LightGBM or CatBoost, told apart by its contents."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: expected a model that XGBoost, LightGBM or CatBoost wrote")
@@ -82,7 +90,7 @@ def _read_file(path: Path, output: str | None) -> TreeEnsemble:
     if text.startswith("tree\n"):
         from fwshapley.trees.lightgbm_reader import read_lightgbm_text  # noqa: PLC0415 - one reader is needed at a time
 
-        return read_lightgbm_text(text, output)
+        return read_lightgbm_text(text)
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
@@ -91,12 +99,29 @@ def _read_file(path: Path, output: str | None) -> TreeEnsemble:
     if "learner" in keys:
         from fwshapley.trees.xgboost_reader import read_xgboost_json  # noqa: PLC0415 - as above
 
-        return read_xgboost_json(document, output)
+        return read_xgboost_json(document)
     if "model_info" in keys:
         from fwshapley.trees.catboost_reader import read_catboost_json  # noqa: PLC0415 - as above
 
-        return read_catboost_json(document, output)
+        return read_catboost_json(document)
     raise ValueError(
         f"{path} must be a model that save_model of XGBoost, LightGBM or CatBoost wrote, got JSON with "
         f"{shorten(sorted(keys))}; dumps of single trees lack the base score and the types of features"
     )
+
+
+def _check_output(requested: str, ensemble: TreeEnsemble) -> None:
+    """Raise a ValueError if something is requested that the trees do not add up to."""
+    check_choice("output", requested, get_args(Output))
+    available, source = ensemble.output, ensemble.source
+    if requested == available or (requested == "margin" and available == "value"):
+        return
+    if available == "margin":
+        reason = (
+            f"a {requested} of {source} is a nonlinear function of a sum of trees, for which no closed form is known"
+        )
+        hint = "pass output='margin' to explain the sum, or use FeatureExplainer"
+    else:
+        reason = f"the trees of {source} sum to a {available}"
+        hint = f"pass output={available!r}"
+    raise ValueError(f"output={requested!r} cannot be explained exactly: {reason}; {hint}")

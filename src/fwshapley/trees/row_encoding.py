@@ -16,9 +16,10 @@ from fwshapley.trees.compiled import compiled, run_ranges
 TABLE_DIMENSIONS = 2
 
 
-def encode_rows(
+def encode_for_splits(
     x: Array,
     *,
+    argument: str,
     names: Sequence[str],
     named: bool,
     dtype: str,
@@ -32,24 +33,28 @@ def encode_rows(
 ) -> Float64[ndarray, "rows features"]:
     """Return rows as float64, rounded to `dtype`, with NaN for missing values and codes for categories.
 
-    `TreeEnsemble` documents the arguments.
+    `TreeEnsemble` documents the arguments, except `argument`, which errors call the rows.
     """
     is_frame = hasattr(x, "iloc")
     if named and is_frame:
-        check_columns(list(map(str, x.columns)), names)
+        check_columns(argument, list(map(str, x.columns)), names)
     try:
         shape = tuple(np.shape(x))
     except ValueError as error:
-        raise ValueError(f"x must have rows of equal length: {error}") from error
+        raise ValueError(f"{argument} must have rows of equal length: {error}") from error
     if len(shape) != TABLE_DIMENSIONS or shape[1] != len(names):
-        raise ValueError(f"x must have shape (rows, {len(names)}), one column per feature of the model; got {shape}")
+        raise ValueError(
+            f"{argument} must have shape (rows, {len(names)}), one column per feature of the model; got {shape}"
+        )
     if is_frame or (levels and not levels_in_frames):
         if levels_in_frames:
-            _check_categorical_columns(x, names, levels)
+            _check_categorical_columns(argument, x, names, levels)
         rows = _to_numbers(x, names, levels, unseen)
     else:
         numbers = to_numpy(x)
-        rows = np.ascontiguousarray(check_numbers("x", _to_floats(numbers) if numbers.dtype.kind in "bO" else numbers))
+        rows = np.ascontiguousarray(
+            check_numbers(argument, _to_floats(numbers, argument) if numbers.dtype.kind in "bO" else numbers)
+        )
     if dtype == "float32":
         run_ranges(_round_to_float32, len(rows), rows)
     if zero_threshold > 0:
@@ -57,7 +62,7 @@ def encode_rows(
     for column in np.flatnonzero(~np.isnan(missing_number)):
         rows[rows[:, column] == missing_number[column], column] = np.nan
     _check_codes(rows, is_categorical, names)
-    _check_missing(rows, accepts_missing, names, x.index if is_frame else range(len(rows)))
+    _check_missing(argument, rows, accepts_missing, names, x.index if is_frame else range(len(rows)))
     return rows
 
 
@@ -68,16 +73,19 @@ def _round_to_float32(begin, end, rows):
             rows[row, column] = np.float32(rows[row, column])  # a split sends an infinite value to the same side
 
 
-def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
+def check_columns(argument: str, columns: Sequence[str], names: Sequence[str]) -> None:
     """Raise a ValueError that names the difference unless a table has the columns that the model was fitted on."""
     if [column.replace(" ", "_") for column in columns] == [name.replace(" ", "_") for name in names]:
         return  # LightGBM replaces spaces
     if sorted(columns) == sorted(names):
-        raise ValueError(f"x must have its columns in the order of the model: {shorten(list(names), 200)}")
+        raise ValueError(f"{argument} must have its columns in the order of the model: {shorten(list(names), 200)}")
+    if len(set(columns)) < len(columns):
+        twice = next(name for name in columns if columns.count(name) > 1)
+        raise ValueError(f"{argument} must have each column once, got {twice!r} several times")
     absent = [name for name in names if name not in columns]
     unknown = [name for name in columns if name not in names]
     parts = [f"{what} {shorten(which, 200)}" for what, which in (("lacks", absent), ("also has", unknown)) if which]
-    raise ValueError(f"x must have the columns that the model was fitted on; it {' and '.join(parts)}")
+    raise ValueError(f"{argument} must have the columns that the model was fitted on; it {' and '.join(parts)}")
 
 
 def _check_codes(
@@ -94,6 +102,7 @@ def _check_codes(
 
 
 def _check_missing(
+    argument: str,
     rows: Float64[ndarray, "rows features"],
     accepts_missing: Bool[ndarray, " features"],
     names: Sequence[str],
@@ -105,18 +114,20 @@ def _check_missing(
         row, number = np.argwhere(refused)[0]
         name = names[int(np.flatnonzero(~accepts_missing)[number])]
         raise ValueError(
-            f"x must not contain missing values: row {labels[row]}, column {name!r} is NaN, and the model has no rule "
-            "for its missing values; impute them as in training"
+            f"{argument} must not contain missing values: row {labels[row]}, column {name!r} is NaN, and the model has "
+            "no rule for its missing values; impute them as in training"
         )
 
 
-def _check_categorical_columns(x: Array, names: Sequence[str], levels: Mapping[int, Sequence[Any]]) -> None:
+def _check_categorical_columns(
+    argument: str, x: Array, names: Sequence[str], levels: Mapping[int, Sequence[Any]]
+) -> None:
     """Raise a ValueError unless the columns of pandas' category type are those that have levels."""
     categorical = {column for column, dtype in enumerate(x.dtypes) if dtype.name == "category"}
     if categorical != set(levels):
         expected, actual = ([names[column] for column in sorted(columns)] for columns in (levels, categorical))
         raise ValueError(
-            f"x must have the categorical columns that the model was fitted on, {shorten(expected, 200)}; got "
+            f"{argument} must have the categorical columns that the model was fitted on, {shorten(expected, 200)}; got "
             f"{shorten(actual, 200)}: convert them with astype('category'), or pass an array of codes"
         )
 
@@ -137,7 +148,7 @@ def _to_numbers(
     return rows
 
 
-def _to_floats(values: Any, name: str = "x") -> Float64[ndarray, ...]:  # noqa: ANN401 - a column or an array
+def _to_floats(values: Any, name: str) -> Float64[ndarray, ...]:  # noqa: ANN401 - a column or an array
     """Return flags, or objects that are numbers or missing, as floats."""
     try:
         return (

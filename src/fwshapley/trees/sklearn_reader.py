@@ -15,25 +15,24 @@ from numpy import ndarray
 
 from fwshapley._internal.checks import shorten
 from fwshapley.trees.ensemble import Output, TreeEnsemble
-from fwshapley.trees.tree import Model, Tree, check_output, in_column, join_trees, name_columns, name_outputs
+from fwshapley.trees.tree import Model, Tree, in_column, join_trees, name_columns, number_outputs
 
 BITS = 32
 CONSTANT_INITS = ("DummyClassifier", "DummyRegressor")
 
 
-def read_sklearn(model: Model, output: str | None = None) -> TreeEnsemble:
+def read_sklearn(model: Model) -> TreeEnsemble:
     """Return a fitted scikit-learn model as an ensemble, or raise a TypeError that names its class.
 
     Args:
         model: the estimator.
-        output: what to explain; see `read_model`.
     """
     parents = [parent.__name__ for parent in type(model).__mro__]
     for name, read in READERS.items():
         if name in parents and hasattr(model, "predict"):
             if not hasattr(model, FITTED[name]):
                 raise ValueError(f"model must be fitted, got {shorten(model)}; call fit first")
-            return read(model, output)
+            return read(model)
     hint = "use FeatureExplainer for other models"
     if "Pipeline" in parents:
         hint = "pass its last step, and inputs that the steps before it have transformed"
@@ -42,15 +41,15 @@ def read_sklearn(model: Model, output: str | None = None) -> TreeEnsemble:
     raise TypeError(f"model must be one of {', '.join(READERS)} or a subclass, got {type(model).__name__}; {hint}")
 
 
-def _read_tree(model: Model, output: str | None) -> TreeEnsemble:
-    return _read_mean(model, [model], output)
+def _read_tree(model: Model) -> TreeEnsemble:
+    return _read_mean(model, [model])
 
 
-def _read_forest(model: Model, output: str | None) -> TreeEnsemble:
-    return _read_mean(model, model.estimators_, output)
+def _read_forest(model: Model) -> TreeEnsemble:
+    return _read_mean(model, model.estimators_)
 
 
-def _read_mean(model: Model, estimators: Sequence[Any], output: str | None) -> TreeEnsemble:
+def _read_mean(model: Model, estimators: Sequence[Any]) -> TreeEnsemble:
     """Return the mean of trees: of class fractions, or of regression values."""
     is_classifier = hasattr(model, "classes_")
     if is_classifier:
@@ -59,14 +58,15 @@ def _read_mean(model: Model, estimators: Sequence[Any], output: str | None) -> T
         if len(classes) > 1:
             names = [f"output {number}: {label}" for number, labels in enumerate(classes) for label in labels]
     else:
-        names = list(name_outputs(model.n_outputs_))
+        names = list(number_outputs(model.n_outputs_))
     trees = [
         _from_tree(estimator.tree_, _class_fractions(estimator) if is_classifier else estimator.tree_.value[:, :, 0])
         for estimator in estimators
     ]
     mean = [tree._replace(value=tree.value / len(trees)) for tree in trees]
-    available: Output = "probability" if is_classifier else "value"
-    return _make_ensemble(model, mean, names, np.zeros(len(names)), output=output, available=available)
+    output: Output = "probability" if is_classifier else "value"
+    has_classes = is_classifier and model.n_outputs_ == 1
+    return _make_ensemble(model, mean, names, np.zeros(len(names)), output=output, has_classes=has_classes)
 
 
 def _class_fractions(estimator: Model) -> Float64[ndarray, "nodes outputs"]:
@@ -88,7 +88,7 @@ def _from_tree(tree: Model, value: Float64[ndarray, "nodes outputs"]) -> Tree:
     )
 
 
-def _read_gradient_boosting(model: Model, output: str | None) -> TreeEnsemble:
+def _read_gradient_boosting(model: Model) -> TreeEnsemble:
     """Return init + learning_rate * the sum of the regression trees of each class."""
     init = type(model.init_).__name__
     if init not in CONSTANT_INITS and not (isinstance(model.init_, str) and model.init_ == "zero"):
@@ -97,20 +97,20 @@ def _read_gradient_boosting(model: Model, output: str | None) -> TreeEnsemble:
             "train without it, or explain it separately"
         )
     base = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]  # noqa: SLF001 - not public
-    classes, available = _boosted_outputs(model, len(base), has_link=False)
+    classes, output = _boosted_outputs(model, len(base), has_link=False)
     trees = [
         _from_tree(tree.tree_, in_column(model.learning_rate * tree.tree_.value[:, 0, 0], column, len(base)))
         for stage in model.estimators_
         for column, tree in enumerate(stage)
     ]
-    return _make_ensemble(model, trees, classes, base, output=output, available=available)
+    return _make_ensemble(model, trees, classes, base, output=output)
 
 
-def _read_hist_gradient_boosting(model: Model, output: str | None) -> TreeEnsemble:
+def _read_hist_gradient_boosting(model: Model) -> TreeEnsemble:
     """Return baseline + the sum of the trees of each class, whose categories are first turned into codes."""
     base = np.ravel(model._baseline_prediction)  # noqa: SLF001 - not public
     has_link = "Identity" not in type(model._loss.link).__name__  # noqa: SLF001 - not public
-    names, available = _boosted_outputs(model, len(base), has_link=has_link)
+    names, output = _boosted_outputs(model, len(base), has_link=has_link)
     columns = np.arange(model.n_features_in_)
     levels: dict[int, list[Any]] = {}
     if model.is_categorical_ is not None:  # the model's own preprocessor moves categorical columns to the front
@@ -126,9 +126,7 @@ def _read_hist_gradient_boosting(model: Model, output: str | None) -> TreeEnsemb
         for stage in model._predictors  # noqa: SLF001 - not public
         for column, predictor in enumerate(stage)
     ]
-    return _make_ensemble(
-        model, trees, names, base, output=output, available=available, levels=levels, input_dtype="float64"
-    )
+    return _make_ensemble(model, trees, names, base, output=output, levels=levels, input_dtype="float64")
 
 
 def _from_predictor(predictor: Model, columns: ndarray, column: int, outputs: int) -> Tree:
@@ -155,7 +153,7 @@ def _from_predictor(predictor: Model, columns: ndarray, column: int, outputs: in
 def _boosted_outputs(model: Model, outputs: int, *, has_link: bool) -> tuple[Sequence[str], Output]:
     """Return the names of the outputs of boosted trees, and what their sum is."""
     if not hasattr(model, "classes_"):
-        return name_outputs(outputs), "margin" if has_link else "value"
+        return number_outputs(outputs), "margin" if has_link else "value"
     classes = [str(label) for label in model.classes_]
     return classes if outputs > 1 else classes[-1:], "margin"  # the margin of two classes is that of the second
 
@@ -166,8 +164,7 @@ def _make_ensemble(
     output_names: Sequence[str],
     base: Float64[ndarray, " outputs"],
     *,
-    output: str | None,
-    available: Output,
+    output: Output,
     **fields: Any,  # noqa: ANN401 - of TreeEnsemble
 ) -> TreeEnsemble:
     source = type(model).__name__
@@ -178,14 +175,14 @@ def _make_ensemble(
         feature_names=tuple(model.feature_names_in_) if named else name_columns(model.n_features_in_),
         named=named,
         output_names=tuple(output_names),
-        output=check_output(output, available, source),
+        output=output,
         accepts_missing=np.full(model.n_features_in_, bool(model.__sklearn_tags__().input_tags.allow_nan)),
         source=f"sklearn.{source}",
-        **{"input_dtype": "float32"} | fields,
+        **{"input_dtype": "float32", "has_classes": hasattr(model, "classes_")} | fields,
     )
 
 
-READERS: dict[str, Callable[[Any, str | None], TreeEnsemble]] = {
+READERS: dict[str, Callable[[Any], TreeEnsemble]] = {
     "BaseDecisionTree": _read_tree,
     "BaseForest": _read_forest,
     "BaseGradientBoosting": _read_gradient_boosting,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
 
-from fwshapley._internal.checks import check_choice
-from fwshapley.trees.ensemble import TYPES, Output
+from fwshapley.trees.ensemble import TYPES
 
 MAX_CATEGORY_CELLS = 2**30
 """Most entries of `TreeEnsemble.category_sets`, one byte each."""
@@ -102,33 +101,9 @@ def name_columns(count: int) -> tuple[str, ...]:
     return tuple(f"column {number}" for number in range(count))
 
 
-def name_outputs(count: int) -> tuple[str, ...]:
+def number_outputs(count: int) -> tuple[str, ...]:
     """Return the names of outputs that the model has no names for."""
     return tuple(f"output {number}" for number in range(count))
-
-
-def check_output(requested: str | None, available: Output, source: str) -> Output:
-    """Return what an ensemble predicts, or raise a ValueError if something else is requested that has no closed form.
-
-    Args:
-        requested: "margin", "value", "probability", or None for whatever is available.
-        available: what the sum of the trees is.
-        source: name of the model's class.
-    """
-    if requested is None:
-        return available
-    check_choice("output", requested, get_args(Output))
-    if requested == available or (requested == "margin" and available == "value"):
-        return available
-    if available == "margin":
-        reason = (
-            f"a {requested} of {source} is a nonlinear function of a sum of trees, for which no closed form is known"
-        )
-        hint = "pass output='margin' to explain the sum, or use FeatureExplainer"
-    else:
-        reason = f"the trees of {source} sum to a {available}"
-        hint = f"pass output={available!r}"
-    raise ValueError(f"output={requested!r} cannot be explained exactly: {reason}; {hint}")
 
 
 def _join_categories(trees: Sequence[Tree], roots: Int[ndarray, " trees"], nodes: int) -> dict[str, Any]:

@@ -20,12 +20,11 @@ from fwshapley.trees.ensemble import Output, TreeEnsemble
 from fwshapley.trees.tree import (
     Model,
     Tree,
-    check_output,
     drop_unreached,
     in_column,
     join_trees,
     name_columns,
-    name_outputs,
+    number_outputs,
     reading,
 )
 
@@ -49,18 +48,17 @@ LINKS: dict[str, Callable[[Float64[ndarray, " outputs"]], Float64[ndarray, " out
 """From the saved base score to the margin, by objective."""
 
 
-def read_xgboost(model: Model, output: str | None = None) -> TreeEnsemble:
+def read_xgboost(model: Model) -> TreeEnsemble:
     """Return an XGBoost model as an ensemble.
 
     Args:
         model: a `Booster`, of which all trees are read, as its `predict` does; or a model with the scikit-learn
             interface, which is read up to its best iteration if it stopped early.
-        output: what to explain; see `read_model`.
     """
     if not hasattr(model, "get_booster") and not hasattr(model, "save_raw"):
         raise TypeError(f"model must be a Booster or a model of XGBoost, got {type(model).__name__}")
     if not hasattr(model, "get_booster"):
-        return read_xgboost_json(json.loads(model.save_raw("json")), output, source="Booster")
+        return read_xgboost_json(json.loads(model.save_raw("json")), source="Booster")
     if not model.__sklearn_is_fitted__():
         raise ValueError(f"model must be fitted, got an unfitted {type(model).__name__}; call fit first")
     booster = model.get_booster()
@@ -68,7 +66,6 @@ def read_xgboost(model: Model, output: str | None = None) -> TreeEnsemble:
     missing = model.missing
     return read_xgboost_json(
         json.loads(booster.save_raw("json")),
-        output,
         source=type(model).__name__,
         n_iterations=None if best is None else int(best) + 1,
         classes=tuple(map(str, model.classes_)) if hasattr(model, "classes_") else (),
@@ -78,7 +75,6 @@ def read_xgboost(model: Model, output: str | None = None) -> TreeEnsemble:
 
 def read_xgboost_json(
     document: Mapping[str, Any],
-    output: str | None = None,
     *,
     source: str = "",
     n_iterations: int | None = None,
@@ -89,7 +85,6 @@ def read_xgboost_json(
 
     Args:
         document: the parsed JSON.
-        output: what to explain; see `read_model`.
         source: class of the model.
         n_iterations: how many boosting iterations to read; by default up to the best one if a model with the
             scikit-learn interface was saved, else all.
@@ -110,7 +105,7 @@ def read_xgboost_json(
         trees = _read_trees(booster, n_iterations, len(base))
         features = int(learner["learner_model_param"]["num_feature"])
         names = learner.get("feature_names") or []
-        available: Output = "value" if objective.removeprefix("reg:") in VALUES else "margin"
+        output: Output = "value" if objective.removeprefix("reg:") in VALUES else "margin"
         output_names = classes if len(classes) == len(base) else classes[1:] if len(base) == 1 else ()
         if len(names) not in {0, features}:
             raise ValueError(f"feature_names has {len(names)} entries for {features} features")
@@ -119,8 +114,9 @@ def read_xgboost_json(
             base=base,
             feature_names=tuple(names) or name_columns(features),
             named=bool(names),
-            output_names=output_names or name_outputs(len(base)),
-            output=check_output(output, available, source or f"objective {objective}"),
+            output_names=output_names or number_outputs(len(base)),
+            output=output,
+            has_classes=objective.startswith("multi:") or (objective.startswith("binary:") and len(base) == 1),
             input_dtype="float32",
             missing_number=np.full(features, np.float32(missing), dtype=np.float64),
             levels=_read_levels(booster),
