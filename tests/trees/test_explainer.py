@@ -125,7 +125,7 @@ def test_outputs_are_chosen() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_numbers_of_outputs_may_be_an_array() -> None:
     explainer, x = make_explainer("path-dependent", random_ensemble(10, outputs=3)), random_rows(3, 4)
-    some = explainer.explain(x, outputs=np.array([2, 0]))
+    some = explainer.explain(x, outputs=np.array([2, 0]))  # type: ignore[arg-type]
     assert np.array_equal(some.values, explainer.explain(x).values[..., [2, 0]])
 
 

@@ -122,7 +122,7 @@ class LinearExplainer(ExactExplainer):
         if self.coefficients is not None:  # a link function has no effect on a background of one row
             other = self.schema.from_numbers(rows[:1] + np.sign(self.coefficients[:, 0]))
             other_row = self.schema.to_numbers(other)  # rounded, where a column contains whole numbers
-            self._check_sum(self._effects(other_row), self._score(other_row))
+            self._check_sum(self._effects(other_row), self._connect(linear, other_row))
 
     def _connect(self, linear: LinearModel, rows: Rows) -> Float64[ndarray, "rows outputs"]:
         """Keep the model's scores as a function of rows, and return those of some."""

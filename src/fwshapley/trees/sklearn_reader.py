@@ -6,7 +6,7 @@ means over trees. Classification trees predict class fractions, boosted classifi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from fwshapley._internal.checks import shorten
-from fwshapley.trees.ensemble import Output, TreeEnsemble
+from fwshapley.trees.ensemble import InputType, Output, TreeEnsemble
 from fwshapley.trees.tree import Model, Tree, in_column, join_trees, name_columns, number_outputs
 
 BITS = 32
@@ -103,7 +103,7 @@ def _read_gradient_boosting(model: Model) -> TreeEnsemble:
         for stage in model.estimators_
         for column, tree in enumerate(stage)
     ]
-    return _make_ensemble(model, trees, classes, base, output=output)
+    return _make_ensemble(model, trees, classes, base, output=output, has_classes=hasattr(model, "classes_"))
 
 
 def _read_hist_gradient_boosting(model: Model) -> TreeEnsemble:
@@ -126,7 +126,16 @@ def _read_hist_gradient_boosting(model: Model) -> TreeEnsemble:
         for stage in model._predictors  # noqa: SLF001 - not public
         for column, predictor in enumerate(stage)
     ]
-    return _make_ensemble(model, trees, names, base, output=output, levels=levels, input_dtype="float64")
+    return _make_ensemble(
+        model,
+        trees,
+        names,
+        base,
+        output=output,
+        has_classes=hasattr(model, "classes_"),
+        input_dtype="float64",
+        levels=levels,
+    )
 
 
 def _from_predictor(predictor: Model, columns: ndarray, column: int, outputs: int) -> Tree:
@@ -165,7 +174,9 @@ def _make_ensemble(
     base: Float64[ndarray, " outputs"],
     *,
     output: Output,
-    **fields: Any,  # noqa: ANN401 - of TreeEnsemble
+    has_classes: bool,
+    input_dtype: InputType = "float32",
+    levels: Mapping[int, Sequence[Any]] | None = None,
 ) -> TreeEnsemble:
     source = type(model).__name__
     named = hasattr(model, "feature_names_in_")
@@ -178,7 +189,9 @@ def _make_ensemble(
         output=output,
         accepts_missing=np.full(model.n_features_in_, bool(model.__sklearn_tags__().input_tags.allow_nan)),
         source=f"sklearn.{source}",
-        **{"input_dtype": "float32", "has_classes": hasattr(model, "classes_")} | fields,
+        has_classes=has_classes,
+        input_dtype=input_dtype,
+        levels=levels or {},
     )
 
 
