@@ -264,6 +264,8 @@ def test_point_masses_are_their_own_quadrature() -> None:
 def test_a_law_that_is_no_mixture_has_no_quadrature() -> None:
     with pytest.raises(TypeError, match="no quadrature"):
         map(torch.from_numpy, Cardinality([1, 2]).quadrature(3))
+    assert not Cardinality([1, 2, 1]).is_mixture
+    assert all(weights.is_mixture for weights in (Shapley(), Banzhaf(), LeaveOneOut()))
 
 
 @pytest.mark.parametrize("weights", [*FEASIBLE_SET, Shapley(), Beta(0.3, 2.7), Banzhaf(0.2), LeaveOneOut()], ids=str)

@@ -60,6 +60,11 @@ class Semivalue(ABC):
     def log_join_law(self, n: int) -> Float64[ndarray, " {n}"]:
         """Log w(s), s = 0..n-1: log probability that the coalition a player joins has size s."""
 
+    @property
+    def is_mixture(self) -> bool:
+        """Whether it is a mixture over t of Banzhaf(t) values, which `quadrature` integrates."""
+        return type(self).quadrature is not Semivalue.quadrature
+
     def quadrature(self, nodes: int) -> tuple[Float64[ndarray, " nodes"], Float64[ndarray, " nodes"]]:
         """Nodes t and weights such that the semivalue is the weighted sum of the Banzhaf(t) values.
 

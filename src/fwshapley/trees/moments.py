@@ -51,7 +51,7 @@ def moments(semivalue: Semivalue, n_players: int, degree: int) -> Float64[ndarra
         >>> moments(Shapley(), 9, 1).tolist()  # the integral of 1, 1 - t and t
         [[1.0, 0.5], [0.5, 0.0]]
     """
-    law = semivalue.membership_law(degree + 1 if is_mixture(semivalue) else n_players, degree)
+    law = semivalue.membership_law(degree + 1 if semivalue.is_mixture else n_players, degree)
     m, l = np.ogrid[: degree + 1, : degree + 1]  # noqa: E741 - as in the equation
     inside = m + l <= degree
     k = np.where(inside, m + l, 0)
@@ -66,7 +66,7 @@ def channels(weightings: Sequence[Semivalue], n_players: int, degree: int) -> Ch
         n_players: number of players of the game.
         degree: the largest m + l that is needed: one less than the most players on a path.
     """
-    of_nodes = [index for index, weights in enumerate(weightings) if is_mixture(weights)]
+    of_nodes = [index for index, weights in enumerate(weightings) if weights.is_mixture]
     if len(of_nodes) <= degree + 1:
         own = [moments(weights, n_players, degree) for weights in weightings]
         return Channels(np.ascontiguousarray(np.stack([moment.T for moment in own])), np.eye(len(own)))
@@ -107,19 +107,10 @@ def node_weights(
     return weights
 
 
-def is_mixture(semivalue: Semivalue) -> bool:
-    """Whether a semivalue is a mixture over t of weighted Banzhaf values, for any number of players."""
-    try:
-        semivalue.quadrature(1)
-    except TypeError:
-        return False
-    return True
-
-
 def _weights_of(
     semivalue: Semivalue, nodes: Float64[ndarray, " nodes"], n_players: int, degree: int
 ) -> Float64[ndarray, " nodes"]:
-    if is_mixture(semivalue):
+    if semivalue.is_mixture:
         t, mass = semivalue.quadrature((len(nodes) + 1) // 2)
         return _lagrange(nodes, t) @ mass
     m = np.arange(degree + 1)

@@ -22,9 +22,6 @@ from numpy import ndarray
 from fwshapley.trees.compiled import compiled
 from fwshapley.trees.decisions import Splits, goes_left
 
-MAX_BITS = 31
-"""Longest code of a branch."""
-
 
 class Branches(NamedTuple):
     """All branches of some trees, as flat arrays with offsets.
