@@ -1,0 +1,152 @@
+"""Explanations of a table in the interventional game: what `fw.Explainer` chooses, sampling, and shap beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+import fwshapley as fw
+from benchmarks.harness.measuring import timed
+from benchmarks.harness.shap_samplers import make_kernel, make_permutation, make_trees
+from benchmarks.harness.table_case import Case, Method, Values, judge, positive, solve, time_rows
+from benchmarks.models import table_models
+
+SHARES = (0.25, 0.5, 1.0)
+"""Coalitions of our sampling, in multiples of those of KernelExplainer."""
+AT_ONCE = 2**24
+"""Numbers in the rows of one call of a model."""
+MAX_MESSAGE = 200
+
+
+def measure_interventional(case: Case) -> dict[str, Any]:
+    """Return times and errors of ours and shap's explainers, and why shap's TreeExplainer refused."""
+    truth, noise = find_truth(case)
+    (method, default), first = timed(lambda: explain_first(case))
+    codes = table_models.as_codes(case.background).to_numpy(np.float64)
+    call = call_with_codes(case)
+    methods: dict[str, Method] = {
+        **{name_of_share(share): sample_as_black_box(case, share) for share in SHARES},
+        "KernelExplainer": with_codes(make_kernel(call, codes)),
+        "PermutationExplainer": with_codes(make_permutation(call, codes, case.seed)),
+    }
+    numbers: dict[str, Any] = {
+        "first": first,
+        "noise of the reference": noise,
+        "default": judge(time_rows(default, case.first("explained")), truth),
+        **{name: judge(time_rows(explain, case.first("sampled")), truth) for name, explain in methods.items()},
+    }
+    refused = {}
+    try:
+        trees = make_trees(case.model.estimator, case.background)
+        numbers["TreeExplainer"] = judge(time_rows(trees, case.first("explained")), truth)
+    except Exception as error:  # noqa: BLE001 - whatever shap raises for a model that it does not read
+        refused["TreeExplainer"] = f"{type(error).__name__}: {str(error).splitlines()[0][:MAX_MESSAGE]}"
+    return {"numbers": numbers, "method": method, "refused": refused}
+
+
+def name_of_share(share: float) -> str:
+    """Name of our sampling with so many coalitions."""
+    return f"ours, {share:g} x"
+
+
+def explain_first(case: Case) -> tuple[str, Method]:
+    """Make the explainer that `fw.Explainer` chooses with a background, and explain a row."""
+    explainer = fw.Explainer(case.model.estimator, case.background, seed=case.seed, progress=False)
+
+    def explain(rows: pd.DataFrame) -> Values:
+        return positive(explainer.explain(rows))
+
+    explain(case.test[:1])
+    return explainer.method, explain
+
+
+def sample_as_black_box(case: Case, share: float) -> Method:
+    """Return our sampling of the model as a function, with a multiple of the coalitions of KernelExplainer."""
+    calls = round(share * (2 * case.n + 2048))
+    if case.n > 12:
+        return partial(sample_each, case, calls)
+    explainer = fw.InterventionalExplainer(
+        case.model.raw, case.background, output="raw", n_background=len(case.background), seed=case.seed, progress=False
+    )
+    return lambda rows: positive(explainer.explain(rows))
+
+
+def call_with_codes(case: Case) -> Callable[[Values], Values]:
+    """Return the model as a function of numbers, as shap's samplers need it."""
+    return lambda codes: case.model.raw(table_models.from_codes(codes, case.train))
+
+
+def with_codes(explain: Callable[[Values], Values]) -> Method:
+    """Return a method of rows from one of numbers."""
+    return lambda rows: explain(table_models.as_codes(rows).to_numpy(np.float64))
+
+
+def find_truth(case: Case) -> tuple[Values, float]:
+    """Return exact values, and the relative difference of two halves if they come from long sampling.
+
+    Preprocessing treats each column by itself, so that hiding a column hides those that are made of it: a forest behind
+    it has closed forms, with groups of prepared columns as players.
+    """
+    estimator, name = case.model.estimator, case.name
+    if name == "perceptron pipeline":
+        return sample_perceptron(case)
+    rows = case.first("explained")
+    if name != "forest pipeline":
+        return positive(fw.TreeExplainer(estimator, case.background).explain(rows)), 0.0
+    prepare, players = estimator[0].transform, prepared_players(case)
+    trees = fw.TreeExplainer(estimator[-1], prepare(case.background), players=players)
+    return in_order(positive(trees.explain(prepare(rows))), case, players), 0.0
+
+
+def prepared_players(case: Case) -> fw.players.Players:
+    """Return the columns of a table as players of the columns of the prepared one."""
+    owners = table_models.owners_of_prepared(case.model.estimator)
+    members = {column: [place for place, owner in enumerate(owners) if owner == column] for column in case.train}
+    return fw.groups(members, len(owners))
+
+
+def in_order(values: Values, case: Case, players: fw.players.Players) -> Values:
+    """Return values of the players of a prepared table in the order of the table's columns."""
+    return values[:, [players.names.index(column) for column in case.train]]
+
+
+def sample_perceptron(case: Case) -> tuple[Values, float]:
+    """Return values of a perceptron, which is called behind its preprocessing, with rows that are prepared once."""
+    preparation, network = case.model.estimator[0], case.model.estimator[-1]
+    players = prepared_players(case)
+    background = preparation.transform(case.background)
+    at_once = max(1, AT_ONCE // background.size)
+
+    def value(row: Values, coalitions: Tensor) -> Tensor:
+        means = []
+        for some in coalitions.split(at_once):
+            visible = some.numpy()[:, None, players.assignment]
+            filled = np.where(visible, row, background).reshape(-1, len(row))
+            means.append(table_models.call_estimator(network, filled).reshape(len(some), -1).mean(1))
+        return torch.as_tensor(np.concatenate(means))[:, None]
+
+    rows = preparation.transform(case.first("sampled"))
+    values, noise = solve([fw.games.FunctionGame(partial(value, row), case.n) for row in rows], case)
+    return in_order(values, case, players), noise
+
+
+def sample_each(case: Case, calls: int, rows: pd.DataFrame) -> Values:
+    """Stand-in until InterventionalExplainer samples."""
+    call = call_with_codes(case)
+    background = table_models.as_codes(case.background).to_numpy(np.float64)
+
+    def value(row: Values, coalitions: Tensor) -> Tensor:
+        filled = np.where(coalitions.numpy()[:, None], row, background)
+        return torch.as_tensor(call(filled.reshape(-1, case.n)).reshape(len(coalitions), -1).mean(1))[:, None]
+
+    found = []
+    for row in table_models.as_codes(rows).to_numpy(np.float64):
+        game = fw.games.FunctionGame(partial(value, row), case.n)
+        found.append(fw.least_squares_values(game, fw.Shapley(), n_calls=calls, seed=case.seed, progress=False))
+    return np.stack([estimate.values[:, -1].numpy() for estimate in found])
