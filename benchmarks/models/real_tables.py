@@ -18,6 +18,7 @@ from pandas.api.types import is_numeric_dtype
 
 MISSING = ""
 """Text of a missing entry in a file."""
+RARE = 0.05
 
 
 class Table(NamedTuple):
@@ -48,9 +49,17 @@ def load_table(name: str) -> Table:
     frame, target = read()
     columns = {
         str(name): entries.astype(np.float64) if is_numeric_dtype(entries) else _as_categories(entries)
-        for name, entries in frame.items()
+        for name, entries in ((name, _fill_rare_gaps(frame[name])) for name in frame)
     }
     return Table(pd.DataFrame(columns), target)
+
+
+def _fill_rare_gaps(entries: pd.Series) -> pd.Series:
+    """Fill gaps by the most frequent entry if they are so rare that a background may have none of them.
+
+    Explainers refuse a row with a missing entry in a column in which the background has none.
+    """
+    return entries.fillna(entries.mode().iloc[0]) if entries.isna().mean() < RARE else entries
 
 
 def write_tables(names: Sequence[str], path: Path) -> None:
