@@ -48,13 +48,13 @@ from benchmarks.harness.table_case import Case, Values
 from benchmarks.harness.table_conditional import cover_others, measure_conditional
 from benchmarks.harness.table_interventional import SHARES, measure_interventional, name_of_share
 from benchmarks.models import table_models
-from benchmarks.models.real_tables import TABLES, Table, load_table, read_table, write_tables
+from benchmarks.models.real_tables import PACKAGE_NAMES, TABLES, Table, load_table, read_table, write_tables
 from benchmarks.models.table_models import MODELS
 from fwshapley.plots import COLORS, new_figure
 
 SEEDS = (0, 1, 2)
 SECONDS = 60
-ROWS = {"fitted": 4000, "tested": 1000, "explained": 50, "referenced": 20, "sampled": 6, "background": 100}
+ROWS = {"fitted": 4000, "tested": 1000, "explained": 50, "referenced": 20, "sampled": 4, "background": 100}
 SMOKE_ROWS = {"fitted": 150, "tested": 50, "explained": 10, "referenced": 3, "sampled": 2, "background": 10}
 LONG = 16
 PACKAGES = ("scikit-learn", "pandas", "numba", "lightgbm", "xgboost", "xgboost-cpu", "shap")
@@ -87,7 +87,7 @@ def main(arguments: argparse.Namespace) -> None:
         return
     results = {
         "cells": cells,
-        "tables": {table: describe(take_table(table, arguments)) for table in arguments.tables},
+        "tables": {table: describe(table, take_table(table, arguments)) for table in arguments.tables},
         "setting": setting_of(arguments),
         "machines": sorted(set(map(origin, pieces))),
         "cores of the machine": max(piece["cores of the machine"] for piece in pieces),
@@ -205,10 +205,12 @@ def take_table(name: str, arguments: argparse.Namespace) -> Table:
     return Table(frame, (data.target[:200] > 150).to_numpy(bool))
 
 
-def describe(table: Table) -> dict[str, Any]:
-    """Return the size of a table, and what its columns contain."""
+def describe(name: str, table: Table) -> dict[str, Any]:
+    """Return where a table comes from, its size, and what its columns contain."""
     texts = table.frame.select_dtypes("category")
+    package = TABLES[name][0] if name in TABLES else "sklearn"
     return {
+        "package": PACKAGE_NAMES.get(package, package),
         "rows": len(table.frame),
         "columns": table.frame.shape[1],
         "texts": texts.shape[1],

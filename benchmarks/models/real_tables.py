@@ -43,8 +43,8 @@ def load_table(name: str) -> Table:
     package, read = TABLES[name]
     if find_spec(package) is None:
         raise SystemExit(
-            f"table {name} comes in the package {PACKAGES.get(package, package)}, which is not installed: install it, "
-            "or pass --data FILE with tables that --export wrote elsewhere"
+            f"table {name} comes in the package {PACKAGE_NAMES.get(package, package)}, which is not installed: "
+            "install it, or pass --data FILE with tables that --export wrote elsewhere"
         )
     frame, target = read()
     columns = {
@@ -164,5 +164,5 @@ TABLES: Mapping[str, tuple[str, Callable[[], Table]]] = {
 }
 """Tables by name, with the module that contains them; from few columns to many."""
 
-PACKAGES = {"sklearn": "scikit-learn"}
+PACKAGE_NAMES = {"sklearn": "scikit-learn"}
 """What a package is called where it is not called as its module."""

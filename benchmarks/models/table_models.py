@@ -22,6 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 TREES, LEAVES, RATE = 100, 15, 0.1
+FOREST = 50
 MIN_LEAF = 5
 HIDDEN = 64
 
@@ -110,7 +111,7 @@ def _make_hist(has_classes: bool, trees: int, seed: int) -> Any:  # noqa: ANN401
 
 def _make_forest(has_classes: bool, trees: int, seed: int) -> Pipeline:  # noqa: FBT001 - as above
     kind = RandomForestClassifier if has_classes else RandomForestRegressor
-    return make_pipeline(_make_preparation(), kind(trees, min_samples_leaf=MIN_LEAF, random_state=seed))
+    return make_pipeline(_make_preparation(), kind(min(trees, FOREST), min_samples_leaf=MIN_LEAF, random_state=seed))
 
 
 def _make_perceptron(has_classes: bool, trees: int, seed: int) -> Pipeline:  # noqa: ARG001, FBT001 - as above
