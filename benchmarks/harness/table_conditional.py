@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,6 +18,8 @@ from benchmarks.harness.shap_samplers import make_kernel, make_permutation
 from benchmarks.harness.table_case import Case, Timed, Values, judge, positive, solve, time_rows
 
 Call = Callable[[Values], Values]
+Make = Callable[[Call, Values], Call]
+"""From a function of masks and a background of zeros to an explainer of masks."""
 
 
 def measure_conditional(case: Case) -> dict[str, Any]:
@@ -37,7 +40,10 @@ def measure_conditional(case: Case) -> dict[str, Any]:
         "noise of the reference": noise,
         "coverage": cover(values, truth, errors),
     }
-    makes = {"KernelExplainer": make_kernel, "PermutationExplainer": partial(make_permutation, seed=case.seed)}
+    makes: dict[str, Make] = {
+        "KernelExplainer": make_kernel,
+        "PermutationExplainer": partial(make_permutation, seed=case.seed),
+    }
     for name, make in makes.items():
         numbers[name] = judge(time_rows(partial(explain_games, games, make), case.first("sampled")), truth)
     kept = {"values": values.tolist(), "exact": truth.tolist(), "errors": errors.tolist()}
@@ -67,7 +73,7 @@ def measure_surrogate(explainer: fw.FeatureExplainer, rows: pd.DataFrame) -> dic
     return {"R2": float(share), "mean absolute error": float(np.abs(surrogate - model).mean())}
 
 
-def explain_games(games: Sequence[Any], make: Callable[[Call, Values], Call], rows: pd.DataFrame) -> Values:
+def explain_games(games: Sequence[Any], make: Make, rows: pd.DataFrame) -> Values:
     """Explain the games of some of the first rows by a method of shap, to which a coalition is a row of 0 and 1."""
     n = rows.shape[1]
 
@@ -83,16 +89,20 @@ def cover(values: Values, truth: Values, errors: Values) -> float:
     return float((np.abs(values - truth) <= 2 * errors[:, None]).mean())
 
 
-def cover_others(kept: Sequence[Mapping[str, Any]]) -> float | None:
-    """Share of values within two expected errors of what the other seeds' surrogates say; None for a single seed.
+def cover_others(kept: Sequence[Mapping[str, Any]]) -> list[float] | None:
+    """Between which shares of the model's values are within two expected errors; None if there is only one seed.
 
     A value errs by what its network and its surrogate miss. The mean of the exact values of other surrogates of the
-    same model stands for the model; since it errs, too, the share is lower than that of the model's own values.
+    same model stands for the model's value. It errs, too: the first share takes it as it is. In the second, errors are
+    as large as if all of a value's error were its surrogate's, and the mean added its own part of it.
     """
     if len(kept) == 1:
         return None
-    shares = []
-    for place, piece in enumerate(kept):
-        others = np.mean([other["exact"] for number, other in enumerate(kept) if number != place], 0)
-        shares.append(cover(np.array(piece["values"]), others, np.array(piece["errors"])))
-    return float(np.mean(shares))
+    both = []
+    for factor in (1, math.sqrt(1 + 1 / (len(kept) - 1))):
+        shares = []
+        for place, piece in enumerate(kept):
+            others = np.mean([other["exact"] for number, other in enumerate(kept) if number != place], 0)
+            shares.append(cover(np.array(piece["values"]), others, factor * np.array(piece["errors"])))
+        both.append(float(np.mean(shares)))
+    return both

@@ -143,7 +143,7 @@ def find_truth(case: Case) -> tuple[Values, float]:
 def prepared_players(case: Case) -> fw.players.Players:
     """Return the columns of a table as players of the columns of the prepared one."""
     owners = table_models.owners_of_prepared(case.model.estimator)
-    members = {column: [place for place, owner in enumerate(owners) if owner == column] for column in case.train}
+    members = {str(column): [place for place, owner in enumerate(owners) if owner == column] for column in case.train}
     return fw.groups(members, len(owners))
 
 

@@ -58,7 +58,7 @@ def as_input(name: str, frame: pd.DataFrame) -> pd.DataFrame:
 def as_codes(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose categories are numbers; missing entries are NaN."""
     codes = {
-        column: entries.cat.codes.astype(np.float64).where(entries.notna())
+        str(column): entries.cat.codes.astype(np.float64).where(entries.notna())
         for column, entries in frame.items()
         if isinstance(entries.dtype, pd.CategoricalDtype)
     }
@@ -67,7 +67,7 @@ def as_codes(frame: pd.DataFrame) -> pd.DataFrame:
 
 def from_codes(codes: Numbers, like: pd.DataFrame) -> pd.DataFrame:
     """Return the table whose codes these are, with the columns and categories of another."""
-    columns = {}
+    columns: dict[Any, Any] = {}
     for place, (column, entries) in enumerate(like.items()):
         numbers = codes[:, place]
         if isinstance(entries.dtype, pd.CategoricalDtype):

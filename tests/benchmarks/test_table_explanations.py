@@ -109,7 +109,9 @@ def test_values_are_covered_by_two_expected_errors() -> None:
     values, truth = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.1, 2.5], [3.0, 5.0]])
     assert table_conditional.cover(values, truth, np.array([0.1, 0.6])) == 3 / 4
     kept = [{"values": [[value]], "exact": [[value]], "errors": [1.0]} for value in (0.0, 1.0, 5.0)]
-    assert table_conditional.cover_others(kept) == 1 / 3  # 1 is covered by (0 + 5) / 2; 0 by 3 and 5 by 0.5 are not
+    assert table_conditional.cover_others(kept) == [1 / 3, 1 / 3]  # (0 + 5) / 2 is near 1; 3 is far from 0, 0.5 from 5
+    kept[2] = {"values": [[3.8]], "exact": [[3.8]], "errors": [1.0]}
+    assert table_conditional.cover_others(kept) == [1 / 3, 2 / 3]  # 2.4 is nearer to 0 than 2 * sqrt(3 / 2)
     assert table_conditional.cover_others(kept[:1]) is None
 
 
