@@ -122,6 +122,25 @@ def test_rows_for_which_an_output_was_not_explained_are_left_out_and_counted() -
         predicted.plot_beeswarm(output="dog")
 
 
+def test_bars_of_a_row_name_its_entries() -> None:
+    first, second = TABLE.plot([2, 4], output="dog").axes[::2]
+    assert set(y_labels(first)) == {"age = 2", "town = missing", "income = missing"}
+    assert set(y_labels(second)) == {"age = 4", "town = Bonn", "income = 4"}
+
+
+def test_a_single_output_without_a_name_is_in_no_title() -> None:
+    found = changed(attribution(fw.Shapley(), n_outputs=1), output_names=("output 0",))
+    figures = (found.plot_beeswarm(), found.plot_importance(), found.plot_waterfall(3), found.plot([3]))
+    assert [figure.axes[0].get_title() for figure in figures] == [
+        "6 inputs, Shapley",
+        "6 inputs",
+        "input 3, Shapley",
+        "input 3\nShapley",
+    ]
+    named = changed(found, output_names=("price",)).plot_waterfall(3)
+    assert named.axes[0].get_title() == "input 3, output price, Shapley"
+
+
 def test_a_waterfall_names_values_and_leads_to_the_sum() -> None:
     first, second = TABLE.plot_waterfall(4, output="dog", name="row 7").axes
     assert set(y_labels(first)) == {"base value", "age = 4", "town = Bonn", "income = 4", "base value + values"}

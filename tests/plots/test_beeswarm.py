@@ -41,7 +41,7 @@ def test_points_are_the_values_with_a_panel_per_weighting(rows: int) -> None:
 def test_the_other_players_are_one_gray_line_of_sums() -> None:
     values = GENERATOR.normal(size=(1, 20, 5)) * [5, 4, 0.3, 0.2, 0.1]
     axes = plot_beeswarm(values, features(5, 20), ["a"], kind="columns", n_shown=2).axes[0]
-    assert labels_of(axes)[2] == "3 other columns"
+    assert labels_of(axes)[2] == "sum of 3 other columns"
     np.testing.assert_allclose(points_of(axes, 2), np.sort(values[0, :, 2:].sum(1)))
 
 

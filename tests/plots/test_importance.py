@@ -30,11 +30,18 @@ def test_bars_are_means_of_sizes_in_the_order_of_the_first_weighting() -> None:
 def test_others_are_summed_but_never_only_one() -> None:
     values = np.arange(1.0, 7.0)[None, None] * [[[1.0], [-1.0]]]  # means are 1 to 6
     labels, (bars,) = widths(values, n_shown=3)
-    assert labels == ["column 5", "column 4", "column 3", "3 other columns"]
+    assert labels == ["column 5", "column 4", "column 3", "sum of 3 other columns"]
     assert bars.tolist() == [6, 5, 4, 1 + 2 + 3]
     labels, (bars,) = widths(values, n_shown=5)
     assert labels[-1] == "column 0"
     assert len(bars) == 6
+
+
+def test_the_sum_of_the_others_is_pale_and_the_legend_covers_no_bar() -> None:
+    figure = plot_importance(np.ones((2, 3, 30)), list(map(str, range(30))), ["a", "b"])
+    assert [[bar.get_alpha() for bar in bars][-2:] for bars in figure.axes[0].containers] == [[None, 0.45]] * 2
+    assert figure.axes[0].get_legend() is None
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-12, 3e9])

@@ -93,8 +93,10 @@ class AttributionPlots(Result):
         row_names = [f"input {row}" for row in shown] if names is None else list(check_names("names", names))
         if len(row_names) != len(shown):
             raise ValueError(f"names has {len(row_names)} entries for {len(shown)} inputs")
-        row_titles = [f"{name}, {_output_title(label)}" for name, label in zip(row_names, labels, strict=True)]
-        return plots.plot_bars(drawn, self.players.names, row_titles, titles, errors)
+        row_titles = [self._with_output(name, label) for name, label in zip(row_names, labels, strict=True)]
+        features = self._features(shown)
+        entries = [[feature.text(row) for feature in features] for row in range(len(shown))]
+        return plots.plot_bars(drawn, self.players.names, row_titles, titles, errors, entries=entries)
 
     def plot_importance(self, *, output: int | str | None = None, n_shown: int = MAX_PLAYERS) -> Figure:
         """Draw the mean |value| of each player over all rows of a table, a bar per weighting.
@@ -181,7 +183,7 @@ class AttributionPlots(Result):
             [feature.text(0) for feature in self._features(rows)],
             list(map(str, self.weightings)),
             sums=[self._sum_of(weighting) for weighting in self.weightings],
-            heading=f"{f'input {rows[0]}' if name is None else name}, {_output_title(label)}",
+            heading=self._with_output(f"input {rows[0]}" if name is None else name, label),
             kind=self._kind,
             n_shown=n_shown,
             errors=self._plotted_errors(rows, columns),
@@ -287,7 +289,16 @@ class AttributionPlots(Result):
     def _heading(self, chosen: Chosen) -> str:
         if len(chosen.rows) < len(self):
             return chosen.title  # says how many
-        return f"{chosen.title} ({len(chosen.rows):,} input{'' if len(chosen.rows) == 1 else 's'})"
+        count = f"{len(chosen.rows):,} input{'' if len(chosen.rows) == 1 else 's'}"
+        return count if self._has_nameless_output else f"{chosen.title} ({count})"
+
+    def _with_output(self, name: str, label: str) -> str:
+        """Return the name of a row and of its output, unless there is a single output without a name."""
+        return name if self._has_nameless_output else f"{name}, {_output_title(label)}"
+
+    @property
+    def _has_nameless_output(self) -> bool:
+        return self.output_names == ("output 0",)
 
     def _output_labels(self, rows: Int[ndarray, " rows"], columns: Int[ndarray, " rows"]) -> list[str]:
         """Return the names of one output of each row."""

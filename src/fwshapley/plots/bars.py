@@ -25,13 +25,22 @@ def plot_bars(
     labels: Sequence[str],
     titles: Sequence[str],
     errors: Errors = NO_ERRORS,
+    *,
+    entries: Sequence[Sequence[str]] | None = None,
 ) -> Figure:
     """Draw the players of each row as bars, those of the largest values on top, with whiskers of two errors.
 
-    Labels name the input and output of each row, titles the weighting of each column.
+    Args:
+        values: of each weighting, row and player.
+        names: of the players.
+        labels: of the rows, such as an input and its output.
+        titles: of the weightings.
+        errors: of the values.
+        entries: labels of the players in each row in place of their names, such as "age = 61".
     """
     shown = min(len(names), MAX_BARS)
-    width = BAR_WIDTH + LETTER_WIDTH * min(max(map(len, names)), MAX_LETTERS)
+    lines = [list(map(readable, names))] * len(labels) if entries is None else entries
+    width = BAR_WIDTH + LETTER_WIDTH * min(max(len(text) for line in lines for text in line), MAX_LETTERS)
     figure = new_figure(width=width * len(values), height=len(labels) * (0.24 * shown + 1.05))
     axes = figure.subplots(len(labels), len(values), squeeze=False)
     for row, label in enumerate(labels):
@@ -39,7 +48,7 @@ def plot_bars(
             value, cell = values[column, row], axes[row, column]
             first = np.abs(value).argsort(kind="stable")[-shown:]
             cell.barh(
-                [readable(names[player]) for player in first.tolist()],
+                [lines[row][player] for player in first.tolist()],
                 value[first],
                 color=[COLORS[1] if amount > 0 else COLORS[0] for amount in value[first].tolist()],
                 xerr=None if errors.sizes is None else 2 * errors.sizes[column, row][first],

@@ -1,4 +1,4 @@
-"""Beeswarm: the values of all rows, a line per player and a point per row, colored by the value of the column."""
+"""Beeswarm: the values of all rows, a line per player and a point per row, colored by the entry in the column."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def plot_beeswarm(
     panels[0].set_xlim(limits)
     points = next((points for points in colored if points is not None), None)
     if points is not None:
-        add_color_bar(figure, points, "value of the column")
+        add_color_bar(figure, points, "entry in the column")
         figure.axes[-1].set_yticks([0, 1], ["low", "high"])
     name_panels(figure, panels, titles, heading)
     return figure

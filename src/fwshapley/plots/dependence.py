@@ -67,7 +67,7 @@ def plot_dependence(
         label_axes(axes, "", readable(feature.name), "")
         axes.axhline(0, color="gray", linewidth=0.8, zorder=1)
         axes.tick_params(labelsize="small")
-    panels[0].set_ylabel("value")
+    panels[0].set_ylabel(f"value for {readable(feature.name)}")
     if color is not None and points is not None:
         add_color_bar(figure, points, readable(color.name))
         _label_colors(figure.axes[-1], color)

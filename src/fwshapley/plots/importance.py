@@ -16,6 +16,8 @@ from fwshapley.plots.ranking import MAX_PLAYERS, rank
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MAX_LEGEND = 4
+PALE = 0.45
 THICKNESS = 0.78
 """Of the bars of a player together; the remainder is the space between players."""
 
@@ -57,6 +59,8 @@ def plot_importance(
     for number, (title, color) in enumerate(zip(titles, itertools.cycle(COLORS), strict=False)):
         middle = lines - THICKNESS / 2 + (number + 0.5) * thickness
         bars = axes.barh(middle, widths[number], height=thickness, color=color, label=title)
+        if len(ranking.rest):  # a sum, which is not to be compared with single players
+            bars[-1].set(alpha=PALE)
         if len(values) == 1:
             texts = [text.removeprefix("+") for text in signed(widths[number])]
             axes.bar_label(bars, texts, padding=3, fontsize="x-small")
@@ -68,5 +72,5 @@ def plot_importance(
     axes.set_title(heading, fontsize="medium")
     strip_frame(axes)
     if len(values) > 1:
-        axes.legend(frameon=False, fontsize="small", loc="lower right")
+        figure.legend(frameon=False, fontsize="small", loc="outside lower center", ncols=MAX_LEGEND)
     return figure

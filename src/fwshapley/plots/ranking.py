@@ -35,7 +35,7 @@ class Ranking(NamedTuple):
 
     def label_rest(self, kind: str) -> list[str]:
         """Return the label of the line of the others, if there is one."""
-        return [f"{len(self.rest)} other {kind}"] if len(self.rest) else []
+        return [f"sum of {len(self.rest)} other {kind}"] if len(self.rest) else []
 
 
 def rank(sizes: Float[ndarray, " players"], n_shown: int) -> Ranking:

@@ -138,6 +138,8 @@ def _errors_of(
 def _draw_steps(axes: Axes, steps: Steps, base_value: float, end: str) -> None:
     """Draw the bars with their numbers, lines that connect them, and the two ends as points."""
     n_lines = len(steps.values)
+    for line in range(n_lines + 2):
+        axes.axhline(line, color="#e4e4e4", linewidth=0.6, zorder=0)  # from a label to its bar
     lines = np.arange(1, n_lines + 1)
     colors = [COLORS[1] if value >= 0 else COLORS[0] for value in steps.values.tolist()]
     axes.barh(lines, steps.values, left=steps.starts, height=BAR_HEIGHT, color=colors)
@@ -159,12 +161,13 @@ def _draw_steps(axes: Axes, steps: Steps, base_value: float, end: str) -> None:
 def _write(axes: Axes, text: str, x: float, y: float, *, right: bool, color: str) -> None:
     """Write a number beside a place."""
     axes.annotate(
-        text,
+        text.replace("-", "\N{MINUS SIGN}"),
         (x, y),
-        xytext=(4 if right else -4, 0),
+        xytext=(6 if right else -6, 0),
         textcoords="offset points",
         ha="left" if right else "right",
         va="center",
         fontsize="x-small",
         color=color,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},  # over the line from the label
     )
