@@ -242,7 +242,7 @@ def test_values_of_other_files_are_those_of_a_csv_file(suffix: str, tmp_path: Pa
         assert "1 row without a label left out" in said
         rankings.append(pd.read_csv(tmp_path / path.suffix / "ranking.csv", dtype={"code": str}))
     rankings[1]["row"] += 2 if suffix == ".parquet" else 0
-    pd.testing.assert_frame_equal(*rankings)
+    pd.testing.assert_frame_equal(rankings[0], rankings[1])
 
 
 def test_cells_of_a_sheet_are_read_as_from_a_csv_file(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_cells_of_a_sheet_are_read_as_from_a_csv_file(tmp_path: Path) -> None:
             "mixed": [1, "x", None, True],
             "flag": [True, False, None, True],
             "word": ["a", "NA", None, "b"],
-            "day": pd.to_datetime(["2024-01-01", "2024-01-02", None, "2024-01-04"]),
+            "day": pd.to_datetime(["2024-01-01", "2024-01-02", "", "2024-01-04"]),
         }
     )
     frame, notes = open_table(write(table, tmp_path / "table.xlsx")).read()
@@ -292,7 +292,7 @@ def test_files_that_cannot_be_read_say_why(
     write(TEST[:0], Path("header.parquet"))
     for path in ("text.parquet", "text.xlsx", "table.xls"):
         Path(path).write_text("a,b\n1,2\n")
-    commands = [
+    commands: list[list[object]] = [
         ["value", name, "--label", "a", "--out", "out"],
         ["explain", f"{folder / 'models.py'}:texts", name, "--background", folder / "train.csv", "--label", "kind"],
         ["fit", f"{folder / 'models.py'}:texts", name, "--out", "out"],
@@ -316,7 +316,7 @@ def test_the_extra_that_reads_a_file_is_named(
 
 def test_python_marks_rows_that_cannot_be_explained() -> None:
     table = TRAINED[["a", "town", "b"]]
-    wrong = table[:4].assign(town=["Rome", "Paris", "Bonn", None])
+    wrong = table[:4].assign(town=pd.Series(["Rome", "Paris", "Bonn", None], dtype=object))
     trees = fw.Explainer(lambda x: x["a"] * (x["town"] == "Rome"), table, progress=False)
     assert trees.usable(wrong).tolist() == [True, False, True, False]
     assert trees.explain(wrong[trees.usable(wrong)]).values.shape == (2, 3, 1)

@@ -443,6 +443,10 @@ def test_a_models_own_categories_are_restored() -> None:
     assert found["size"].tolist() == [1, 2, 1]
     assert found["size"].cat.categories.dtype == np.int64
     assert found["plain"].tolist() == ["a", "b", "a"]
+    spaced = table.rename(columns={"city": "home city"})  # which LightGBM calls home_city
+    assert (
+        describe_table(spaced, any_model=True, trained={"home_city": ["Rome", "Oslo"]}).columns[0].dtype == "category"
+    )
     again = table.assign(city=pd.Categorical(["Rome", "Oslo", None]))
     assert torch.equal(schema.encode(again), schema.encode(table))
     assert schema.find_unusable(table.assign(city="Bonn")) == []  # the model knows it

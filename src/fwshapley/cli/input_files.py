@@ -167,7 +167,7 @@ def _find_reader(path: Path) -> Any:  # noqa: ANN401 - a function
 
 
 def _read_table(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
-    is_first = wanted.kind is None
+    is_first, are_known = wanted.kind is None, wanted.columns is not None
     wanted = with_kind(wanted, "table", path)
     file = open_table(path, wanted.encoding)
     columns = wanted.columns or tuple(name for name in file.names if name not in wanted.left_out)
@@ -180,6 +180,9 @@ def _read_table(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
         raise ValueError(f"{path} has no column left to explain: all of them are left out")
     frame, notes = file.read(wanted.texts or ())
     x = frame[list(columns)]
+    empty = [] if are_known else [name for name in columns if x[name].isna().all()]
+    if empty:
+        raise ValueError(f"column {empty[0]} of {path} is empty: leave it out by --ignore {empty[0]!r}")
     if is_first:
         texts = tuple(name for name in columns if name in (wanted.texts or ()) or _is_text(x[name]))
         wanted = replace(wanted, texts=texts)
@@ -201,9 +204,6 @@ def _is_text(entries: pd.Series) -> bool:
 
 
 def _about_features(path: Path, features: pd.DataFrame, texts: Sequence[str], others: Sequence[str]) -> list[str]:
-    empty = [name for name in features if features[name].isna().all()]
-    if empty:
-        raise ValueError(f"column {empty[0]} of {path} is empty: leave it out by --ignore {empty[0]!r}")
     numbers = [name for name in features if is_number(features[name])]
     rest = [name for name in features if name not in (*numbers, *texts)]
     kinds = [f"{len(numbers):,} of numbers"] if numbers else []

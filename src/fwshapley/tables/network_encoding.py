@@ -222,7 +222,8 @@ def describe_table(
     columns = []
     for place, name in enumerate(names):
         entries = table.iloc[:, place]
-        column = _describe_column(entries, others.get(name, entries[:0]), any_model=any_model, trained=trained or {})
+        levels = None if trained is None else trained.get(name, trained.get(name.replace(" ", "_")))  # as LightGBM
+        column = _describe_column(entries, others.get(name, entries[:0]), any_model=any_model, levels=levels)
         columns.append(column)
     return TableSchema(tuple(columns), is_frame=True, double=any_model)
 
@@ -252,14 +253,14 @@ def as_numbers(table: Array) -> Float64[ndarray, "*shape"]:
     return array.astype(np.float64)
 
 
-def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool, trained: Trained) -> Column:
+def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool, levels: Sequence[Any] | None) -> Column:
     entries = infer_dtype(entries)
     name, dtype = str(entries.name), str(entries.dtype)
     together = pd.concat([entries.astype(object), others.astype(object)], ignore_index=True)
     missing = together.isna()
     has_missing = bool(missing.any())
     label = _check_label(entries.name) if any_model else name
-    if name not in trained and (is_datetime(entries.dtype) or is_number(entries)):
+    if levels is None and (is_datetime(entries.dtype) or is_number(entries)):
         if has_missing and not any_model:
             raise ValueError(f"column {name!r} has missing entries, which a torch module cannot take; fill them first")
         return Column(label, "date" if is_datetime(entries.dtype) else "number", dtype, has_missing=has_missing)
@@ -269,8 +270,8 @@ def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool, 
             "the model as a function (or a scikit-learn pipeline) that takes the table as it is"
         )
     is_none = has_missing and together[missing].iloc[0] is None
-    if name in trained:
-        return _describe_trained(label, trained[name], together[~missing], has_missing=has_missing)
+    if levels is not None:
+        return _describe_trained(label, levels, together[~missing], has_missing=has_missing)
     if isinstance(entries.dtype, pd.CategoricalDtype):
         index = entries.cat.categories
         categorical = (str(index.dtype), bool(entries.cat.ordered))

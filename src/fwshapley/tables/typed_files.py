@@ -134,11 +134,17 @@ def _read_sheet(file: Path, sheet: str | None) -> pd.DataFrame:
         cells = pd.read_excel(book, sheet_name=chosen, **options) if chosen in sheets else pd.DataFrame()
     if chosen not in sheets:
         raise ValueError(f"{file} has no sheet {sheet!r}; it has {listed(sheets)}")
-    cells = cells.map(lambda cell: None if pd.isna(cell) or (isinstance(cell, str) and cell.strip() in EMPTY) else cell)
+    cells = cells.map(_without_empty)
     if cells.empty or cells.iloc[0].isna().all():
         raise ValueError(f"the first row of {file} is blank: it must contain the names of the columns")
     names = [f"Unnamed: {number}" if pd.isna(name) else str(name) for number, name in enumerate(cells.iloc[0])]
     return cells.iloc[1:].set_axis(names, axis=1)
+
+
+def _without_empty(cell: Any) -> Any:  # noqa: ANN401 - of any type that a cell can have
+    """Return a cell, None if it is empty or its text stands for a missing entry."""
+    is_empty = cell.strip() in EMPTY if isinstance(cell, str) else bool(pd.isna(cell))
+    return None if is_empty else cell
 
 
 def _read_cells(entries: pd.Series) -> pd.Series:
