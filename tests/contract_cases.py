@@ -513,6 +513,7 @@ NEIGHBOR_OPTIONS: dict[str, Mapping[str, object]] = {
     "utility": CHOICE,
     "ties": CHOICE,
     "metric": CHOICE,
+    "scale": {"a number": 3, "text": "yes", "for an array": True},
     "tolerance": REAL | {"negative": -1.0},
     "device": DEVICES,
     "n_jobs": JOBS,
@@ -1054,6 +1055,10 @@ named(
     lambda w, **bad: w.table.explain(w.x, **bad),
     {"weights": WEIGHTS, "outputs": OUTPUTS, "total": CHOICE, "batch_size": ABOVE_ZERO | NONE | {"unknown": "none"}},
 )
+NO_INPUTS = only(INPUTS, "text", "None", "ragged", "of complex numbers", "of another width", "a Series")
+for ask_usable in (explainer_type.usable, explainer_type.find_unusable):
+    each(ask_usable, "x", NO_INPUTS, lambda w, bad, ask=ask_usable: ask(w.table, bad), words=IN_X)
+    row(ask_usable, "it is not fitted", "fit", lambda w, ask=ask_usable: ask(w.new(), w.x), UNREADY)
 each(explainer_type.predictions, "x", SOME_INPUTS, lambda w, bad: w.table.predictions(bad))
 each(explainer_type.attribute, "x", only(INPUTS, "None", "a number"), lambda w, bad: w.table.attribute(bad, 0))
 each(explainer_type.attribute, "target", TARGETS, lambda w, bad: w.table.attribute(w.x, bad))
@@ -1628,6 +1633,8 @@ each(
     lambda _, bad: tree_type(trees().ensemble, bad),
 )
 each(tree_type.explain, "x", TREE_ROWS, lambda _, bad: trees().explain(bad))
+for ask_usable in (tree_type.usable, tree_type.find_unusable):
+    each(ask_usable, "x", TREE_ROWS, lambda _, bad, ask=ask_usable: ask(trees(), bad))
 each(tree_type.interactions, "x", TREE_ROWS, lambda _, bad: trees().interactions(bad))
 each(tree_type.interactions, "weights", WEIGHTS, lambda _, bad: trees().interactions(np.zeros((2, 3)), weights=bad))
 named(
@@ -1732,6 +1739,15 @@ for kind, make in MAKERS.items():
             bad_values,
             lambda _, bad, make=make, name=name: make().explain(POINTS_OF_THREE, **{name: bad}),
             words=told,
+        )
+for kind, make in MAKERS.items():
+    for ask_usable in (kind.usable, kind.find_unusable):
+        each(
+            ask_usable,
+            f"x of {kind.__name__}",
+            without(NO_TABLES, "with NaN"),  # which is an answer
+            lambda _, bad, ask=ask_usable, make=make: ask(make(), bad),
+            words=IN_X,
         )
 for kind in (fw.LinearExplainer, fw.InterventionalExplainer):
     each(

@@ -92,8 +92,10 @@ def test_a_forest_explains_a_table_in_one_command(*, background: bool, folder: P
     options = ["-w", "1,1", "-w", "16,1", "--outputs", "all", "--out", tmp_path / "out", "--pictures", "1"]
     code, said, err = run("explain", f"{folder / 'models.py'}:forest", folder / "test.csv", *arguments, *options)
     assert (code, err) == (0, "")
-    rows = "50 background rows" if background else "training weights of the trees"
-    assert f"method trees: sklearn.RandomForestClassifier is a tree ensemble; {rows} stand in for hidden" in said
+    rows = (
+        "hidden features take values from 50 background rows" if background else "training weights stand in for hidden"
+    )
+    assert f"method trees: sklearn.RandomForestClassifier is a tree ensemble; {rows}" in said
     assert ("--background gives rows" in said) != background
     assert np.allclose(written(tmp_path / "out"), expected_forest(folder, background=background), atol=1e-12)
     lines = pd.read_csv(tmp_path / "out" / "values.csv")
@@ -165,7 +167,7 @@ def test_texts_become_the_categories_of_training(folder: Path, tmp_path: Path) -
     assert np.allclose(written(tmp_path / "out", homes), expected, atol=1e-12)
     code, _, err = run("explain", folder / "homes.json", folder / "unknown.csv")
     assert code == 2
-    assert "must contain categories of the training data, got 'Paris'" in err
+    assert "no row of unknown.csv can be explained: row 2: 'Paris' in column 'town' must be among the categories" in err
 
 
 @pytest.mark.parametrize(("name", "method"), [("line", "linear"), ("pipeline", "linear"), ("product", "enumeration")])
@@ -239,8 +241,9 @@ BAD = [
     (["models.py:forest", "test.csv", "--outputs", "milk"], "there is no output 'milk'"),
     (["models.py:forest", "test.csv", "--names", "x"], "output_names has 1 names"),
     (["models.py:forest", "test.csv", "--model", "models.py:line"], "--model is for a folder"),
-    (["models.py:line", "test.csv", "gaps.csv", "--background", "train.csv"], "column 'b'"),
-    (["models.py:boosting", "test.csv", "gaps.csv"], "row 2 of gaps.csv, column 'b' is NaN, and the model has no rule"),
+    (["models.py:line", "gaps.csv", "--background", "train.csv"], "no row of gaps.csv can be explained: row 2: nan in"),
+    (["models.py:boosting", "gaps.csv"], "nan in column 'b' is missing, and the model has no rule"),
+    (["models.py:boosting", "test.csv", "--background", "gaps.csv"], "nan in column 'b', row 2, is missing"),
     (["boosted.json", "test.csv", "--refine", "8"], "those of boosted.json are exact"),
     (["boosted.json", "test.csv", "--errors"], "those of boosted.json are exact"),
     (["none.json", "test.csv"], "none.json is missing"),

@@ -354,23 +354,24 @@ def test_tables_that_do_not_fit(table: Path, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("town,a,code\nParis,0.5,1\n")
     code, _, err = run("explain", table / "explainer", tmp_path / "new.csv")
     assert code == 2
-    assert "'Paris' in column 'town', row 2, is an unknown category" in err
+    assert "no row of new.csv can be explained: row 2: 'Paris' in column 'town' is an unknown category" in err
 
 
 def test_errors_count_rows_as_answers_do(table: Path, tmp_path: Path) -> None:
     good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
     good.write_text("town,a,code\nRome,0.5,1\n\nOslo,0.5,1\n")
-    bad.write_text("town,a,code\nRome,0.5,1\n\nOslo,abc,1\n")
+    bad.write_text("town,a,code\nParis,0.5,1\n\nOslo,abc,1\n")
     code, said, _ = run("explain", table / "explainer", good, "--device", "cpu")
     assert code == 0
     assert "row numbers: as in a spreadsheet, the header is row 1" in said
     assert "row 4" in said
     code, _, err = run("explain", table / "explainer", bad)
     assert code == 2
-    assert "'abc' in column 'a', row 4, is not a number" in err
-    code, _, err = run("explain", table / "explainer", good, bad)
-    assert code == 2
-    assert "'abc' in column 'a', row 4 of bad.csv, is not a number" in err
+    assert "row 4: 'abc' in column 'a' is not a number" in err
+    code, said, _ = run("explain", table / "explainer", good, bad, "--device", "cpu")
+    assert code == 0
+    assert "2 of 4 rows cannot be explained and are skipped: row 2 of bad.csv: 'Paris' in column 'town'" in said
+    assert "row 4 of bad.csv: 'abc' in column 'a' is not a number" in said
 
 
 def test_explanations_are_replaced_only_by_force(rows: Path, tmp_path: Path) -> None:

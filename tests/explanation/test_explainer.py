@@ -213,11 +213,13 @@ def test_a_file_that_cannot_be_read_is_no_other_model(tmp_path: Path) -> None:
         explain(tmp_path / "nothing.json", X)
 
 
-def test_columns_in_another_order_are_found_or_refused() -> None:
+def test_columns_in_another_order_are_found_and_others_ignored() -> None:
     table = pd.DataFrame(X, columns=list("abcd"))
     linear = explain(LinearRegression().fit(table, Y), table)
     np.testing.assert_array_equal(linear.explain(table[list("dcba")]).values, linear.explain(table).values)
-    with pytest.raises(ValueError, match="order"):
-        explain(RandomForestRegressor(2).fit(table, Y), table).explain(table[list("dcba")])
+    trees = explain(RandomForestRegressor(2).fit(table, Y), table)
+    shuffled = trees.explain(table.assign(more="?")[["more", *"dcba"]])
+    np.testing.assert_array_equal(shuffled.values, trees.explain(table).values)
+    np.testing.assert_array_equal(shuffled.inputs, X)
     with pytest.raises(ValueError, match="no column 'a'"):
         linear.explain(table.rename(columns={"a": "z"}))

@@ -283,6 +283,8 @@ def test_a_file_that_is_none_is_explained(tmp_path: Path, write: Write) -> None:
     with pytest.raises(IsADirectoryError, match="is a folder"):
         read_table(tmp_path, "y")
     with pytest.raises(ValueError, match=r"save the table as a \.csv file"):
+        read_table(write("PK", name="table.ods"), "y")
+    with pytest.raises(ValueError, match="is damaged, or of another format than its name says"):
         read_table(write("PK", name="table.xlsx"), "y")
     with pytest.raises(ValueError, match="there is no text encoding 'utf-9'; common ones are"):
         read_table(write("a,y"), "y", encoding="utf-9")

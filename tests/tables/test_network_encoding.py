@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +16,7 @@ from pandas.testing import assert_frame_equal
 from torch.testing import assert_close
 
 from fwshapley.tables.network_encoding import MAX_CATEGORIES, TableSchema, describe_table
+from fwshapley.tables.unusable_entries import UnusableEntry, mark_usable
 
 RNG = np.random.default_rng(0)
 STAMPS = np.array([0, 1, 2, 60, 3600, 86_400, 604_800])
@@ -195,16 +198,16 @@ FITTED = pd.DataFrame(
 @pytest.mark.parametrize(
     ("column", "entries", "message"),
     [
-        ("age", [1.0, 2.0, np.nan], r"nan in column 'age', row 2, is not a number \(1 in all\)"),
+        ("age", [1.0, 2.0, np.nan], r"nan in column 'age', row 2, is missing, as no entry .* \(1 in all\)"),
         ("age", [1.0, np.inf, np.inf], r"inf in column 'age', row 1, is not a number \(2 in all\)"),
         ("age", ["1", "old", "2"], "'old' in column 'age', row 1, is not a number"),
-        ("age", pd.array([1, 2, None], dtype="Int64"), "<NA> in column 'age', row 2, is not a number"),
+        ("age", pd.array([1, 2, None], dtype="Int64"), "<NA> in column 'age', row 2, is missing"),
         ("gap", [1.0, "unknown", None], "'unknown' in column 'gap', row 1, is not a number"),
         ("gap", [1.0, None, np.inf], "inf in column 'gap', row 2, is not a number"),
         ("city", ["Rome", "Bonn", "Oslo"], "'Oslo' in column 'city', row 2, is an unknown category"),
-        ("city", ["Rome", None, "Rome"], "nan in column 'city', row 1, is an unknown category"),
+        ("city", ["Rome", None, "Rome"], "nan in column 'city', row 1, is missing"),
         ("grade", pd.Categorical(["a", "z", "b"]), "'z' in column 'grade', row 1, is an unknown category"),
-        ("since", pd.to_datetime(["2020-01-01", "NaT", "2020-01-02"]), "NaT in column 'since', row 1, is not a date"),
+        ("since", pd.to_datetime(["2020-01-01", "NaT", "2020-01-02"]), "NaT in column 'since', row 1, is missing"),
         ("flag", ["yes", True, False], "'yes' in column 'flag', row 0, is an unknown category"),
     ],
 )
@@ -218,7 +221,6 @@ def test_an_entry_that_cannot_be_is_named(column: str, entries: Any, message: st
     ("column", "entries"),
     [
         ("since", [18262, 18263, 18264]),
-        ("since", ["2020-01-01"] * 3),
         ("since", pd.date_range("2020-01-01", periods=3, tz="UTC")),
         ("age", pd.date_range("2020-01-01", periods=3)),
     ],
@@ -227,6 +229,15 @@ def test_dates_are_not_taken_for_numbers_nor_numbers_for_dates(column: str, entr
     schema = describe_table(FITTED, any_model=True)
     with pytest.raises(TypeError, match=f"column '{column}' has dtype .*; it was fitted with"):
         schema.encode(FITTED.assign(**{column: entries}))
+
+
+def test_texts_may_stand_for_dates_as_in_a_csv_file() -> None:
+    schema = describe_table(FITTED, any_model=True)
+    texts = FITTED.assign(since=["2020-01-01", "2020-01-02", "2020-01-03"])
+    assert_close(schema.encode(texts), schema.encode(FITTED), equal_nan=True)
+    assert schema.find_unusable(FITTED.assign(since=["2020-01-01", "soon", "2020-01-03"])) == [
+        UnusableEntry(1, "since", "soon", "is not a date such as 2024-05-31")
+    ]
 
 
 def test_dates_in_a_column_of_objects_are_dates() -> None:
@@ -387,6 +398,60 @@ def test_categories_and_gaps_of_further_rows_count() -> None:
     assert schema.kinds.categories == (3, 0)
     assert schema.kinds.gaps == (False, True)
     schema.encode(more)
+
+
+def test_objects_that_are_numbers_or_dates_are_such() -> None:
+    day = dt.date(2020, 1, 1)
+    table = pd.DataFrame(
+        {"a": [1, 2, None], "b": [1.5, 2, 3], "c": [Decimal(1), Decimal(2), None], "d": [day, None, day]}
+    )
+    objects = table.astype(object)
+    schema = describe_table(objects, any_model=True)
+    assert [column.kind for column in schema.columns] == ["number", "number", "number", "date"]
+    assert_close(
+        schema.encode(objects)[:, :3], torch.tensor(table[["a", "b", "c"]].astype(float).values), equal_nan=True
+    )
+    decoded = schema.decode(schema.encode(objects))
+    assert isinstance(decoded, pd.DataFrame)
+    assert decoded["a"].dtype == np.float64
+    assert decoded["d"].dtype.kind == "M"
+
+
+def test_each_entry_without_a_rule_is_listed_and_marks_its_row_alone() -> None:
+    schema = describe_table(FITTED, any_model=True)
+    wrong = FITTED.assign(age=[30, np.nan, 50], city=["Rome", "Oslo", "Oslo"], gap=[np.inf, np.nan, 1.0])
+    entries = schema.find_unusable(wrong)
+    assert [(entry.row, entry.column) for entry in entries] == [(0, "gap"), (1, "age"), (1, "city"), (2, "city")]
+    assert entries[2].about == "'Oslo' in column 'city' is an unknown category"
+    assert mark_usable(entries, 3).tolist() == [False, False, False]
+    assert schema.find_unusable(FITTED) == []
+    schema.encode(wrong[:0])
+    array = describe_table(np.array([[1.0, np.nan], [2.0, 3.0]]), any_model=True)
+    found = array.find_unusable([[np.nan, np.nan], [1.0, 2.0], [0.0, np.inf]])
+    assert [(entry.row, entry.column) for entry in found] == [(0, "column 0"), (2, "column 1")]
+    module = describe_table(FITTED[["age"]], any_model=False)
+    assert "overflows float32" in module.find_unusable(pd.DataFrame({"age": [1e300]}))[0].problem
+
+
+def test_a_models_own_categories_are_restored() -> None:
+    table = pd.DataFrame({"city": ["Rome", "Oslo", None], "size": [1, 2, 1], "plain": ["a", "b", "a"]})
+    schema = describe_table(table, any_model=True, trained={"city": ["Oslo", "Bonn", "Rome"], "size": [2, 1]})
+    found = schema.decode(schema.encode(table))
+    assert isinstance(found, pd.DataFrame)
+    assert found["city"].cat.categories.tolist() == ["Oslo", "Bonn", "Rome"]
+    assert found["city"].astype(object).tolist()[:2] == ["Rome", "Oslo"]
+    assert found["size"].tolist() == [1, 2, 1]
+    assert found["size"].cat.categories.dtype == np.int64
+    assert found["plain"].tolist() == ["a", "b", "a"]
+    spaced = table.rename(columns={"city": "home city"})  # which LightGBM calls home_city
+    assert (
+        describe_table(spaced, any_model=True, trained={"home_city": ["Rome", "Oslo"]}).columns[0].dtype == "category"
+    )
+    again = table.assign(city=pd.Categorical(["Rome", "Oslo", None]))
+    assert torch.equal(schema.encode(again), schema.encode(table))
+    assert schema.find_unusable(table.assign(city="Bonn")) == []  # the model knows it
+    with pytest.raises(ValueError, match=r"column 'city' contains 0, 1.*trained with the categories 'Oslo'"):
+        describe_table(table.assign(city=[0, 1, 0]), any_model=True, trained={"city": ["Oslo", "Rome"]})
 
 
 def test_free_text_is_refused() -> None:

@@ -121,7 +121,7 @@ def test_categories(policy: str) -> None:
     with pytest.raises(ValueError, match="categories of read_model"):
         read_model(model, categories=table[:1])
     unseen.loc[3, "city"] = None
-    with pytest.raises(ValueError, match=r"row 3, column 'city' is NaN"):
+    with pytest.raises(ValueError, match=r"nan in column 'city', row 3, is missing"):
         ensemble.predict(unseen)
     with pytest.raises(TypeError, match="'size'"):
         ensemble.predict(table.astype({"size": float}))

@@ -56,7 +56,7 @@ def test_categories_go_left_if_they_are_in_the_set_and_others_where_the_node_say
     x = np.array([[0], [1], [2], [3], [-1], [1e12]])
     assert make_stump(**categories).predict(x).ravel().tolist() == [13, 11, 13, 11, 11, 11]
     assert make_stump(**categories, levels={0: ("a", "b", "c")}).predict([["b"], ["c"]]).ravel().tolist() == [11, 13]
-    with pytest.raises(ValueError, match=r"'height' must contain whole category codes, got 1\.5"):
+    with pytest.raises(ValueError, match=r"1\.5 in column 'height', row 0, must be a whole category code"):
         make_stump(**categories).predict([[1.5]])
 
 
@@ -70,7 +70,7 @@ def test_flags_and_objects_are_numbers() -> None:
 def test_a_number_may_count_as_missing() -> None:
     stump = make_stump(missing_number=np.array([-1.0]))
     assert stump.predict([[-1.0], [-2.0]]).ravel().tolist() == [13, 11]
-    with pytest.raises(ValueError, match="row 1, column 'height' is NaN"):
+    with pytest.raises(ValueError, match="nan in column 'height', row 1, is missing"):
         make_stump(accepts_missing=np.array([False])).predict([[0.0], [np.nan]])
 
 

@@ -144,8 +144,11 @@ def test_categories_of_a_table(max_cat_to_onehot: int) -> None:
     cities[cities == "Jena"] = None
     changed = table.assign(city=pd.Categorical(cities, categories=["Trier", "Rome", "Ulm", "Köln", "Bonn"]))
     np.testing.assert_allclose(ensemble.predict(changed)[:, 0], model.predict(changed), **TOLERANCE)
+    texts = table.astype({"city": object})  # as a .csv file has it
+    np.testing.assert_allclose(ensemble.predict(texts)[:, 0], model.predict(table), **TOLERANCE)
+    assert ensemble.find_unusable(texts.assign(city="Rome")) == []  # LightGBM has a rule for it
     with pytest.raises(ValueError, match="categorical columns"):
-        ensemble.predict(table.astype({"city": object}))
+        ensemble.predict(table.assign(city=table["city"].cat.codes))
 
 
 def test_ordered_categories_cannot_be_told_from_others_so_codes_are_needed() -> None:

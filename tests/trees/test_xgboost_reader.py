@@ -145,10 +145,17 @@ def test_categories_of_a_table(max_cat_to_onehot: int, booster: str) -> None:
     np.testing.assert_allclose(ensemble.predict(table)[:, 0], model.predict(table), **TOLERANCE)
     reordered = table.assign(city=table["city"].cat.reorder_categories(["Trier", "Jena", "Ulm", "Kiel", "Bonn"]))
     np.testing.assert_allclose(ensemble.predict(reordered)[:, 0], model.predict(reordered), **TOLERANCE)
-    with pytest.raises(ValueError, match=r"column 'city'.*'Rome'"):
+    with pytest.raises(ValueError, match=r"'Rome' in column 'city', row 0, must be among"):
         ensemble.predict(table.assign(city=pd.Categorical(["Rome"] * len(table))))
+    texts = table.astype({"city": object})  # as a .csv file has it
+    np.testing.assert_allclose(ensemble.predict(texts)[:, 0], model.predict(table), **TOLERANCE)
+    wrong = texts.assign(city=["Rome", *texts["city"][1:]], first=[*texts["first"][:-1], "x"])
+    assert [(entry.row, entry.column) for entry in ensemble.find_unusable(wrong)] == [
+        (0, "city"),
+        (len(X) - 1, "first"),
+    ]
     with pytest.raises(ValueError, match=r"categorical columns.*\['city', 'size'\]; got \['size'\]"):
-        ensemble.predict(table.astype({"city": object}))
+        ensemble.predict(table.assign(city=table["city"].cat.codes))
 
 
 @pytest.mark.parametrize("max_cat_to_onehot", [1, 100])
@@ -165,7 +172,7 @@ def test_category_codes_of_an_array_and_codes_that_training_did_not_have(max_cat
     unseen = x.copy()
     unseen[:, 3] = GENERATOR.choice([1, 5, 42, 1000, -1, 33], len(x))
     check_margins(model, unseen)
-    with pytest.raises(ValueError, match="whole category codes"):
+    with pytest.raises(ValueError, match="whole category code"):
         read_model(model).predict(np.full((1, 5), 0.5))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 import fwshapley as fw
 from fwshapley._internal.wording import listed
 from fwshapley.cli.explanation_files import Explanations
 from fwshapley.cli.fit_record import SavedExplainer, columns_of_trees, find_file
-from fwshapley.cli.input_files import Inputs
+from fwshapley.cli.input_files import Inputs, named
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import OutputChoice, find_model
 from fwshapley.cli.request import Request
 from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.explanation.method_choice import Choice, Method, choose_method
+from fwshapley.tables.trained_categories import find_categories
 from fwshapley.trees.libraries import is_tree_model
 
 SCALES: Mapping[str, str] = {
@@ -76,7 +75,9 @@ class NamedModel:
             known = columns_of_trees(self.trees.feature_names, self.trees.levels)
         else:
             names = getattr(self.model, "feature_names_in_", None) if self.trees is None else None
-            known = InputFormat(columns=None if names is None else tuple(map(str, names)))
+            levels = {} if self.trees is not None else find_categories(self.model)
+            texts = tuple(name for name, of in levels.items() if any(isinstance(level, str) for level in of))
+            known = InputFormat(columns=None if names is None else tuple(map(str, names)), texts=texts)
         needed = [name for name in wanted.left_out if name in (known.columns or ())]
         if needed:
             raise ValueError(f"column {needed[0]} cannot be left out: the model was fitted with it")
@@ -104,10 +105,10 @@ class NamedModel:
             device: of torch modules and trees.
             seed: of the background rows that enumeration chooses.
         """
-        with _named(background):
+        with named(background):
             return choose_method(
                 self.model,
-                None if background is None else _as_trained(background.x, self.trees),
+                None if background is None else background.x,
                 method="trees" if method == "auto" and self.is_file else method,
                 players=None if columns is None else fw.columns(len(columns), columns),
                 output=output,
@@ -181,10 +182,10 @@ def refuse_estimates(name: str, request: Request) -> None:
 
 def explain_exactly(explainer: ExactExplainer, batch: Inputs, read_as: InputFormat, request: Request) -> Explanations:
     """Return exact values of the inputs, and what the model predicts."""
-    x = _as_trained(batch.x, getattr(explainer, "ensemble", None))
+    x = batch.x
     are_classes = explainer.has_classes and len(explainer.output_names) > 1
     outputs = request.choose_outputs(explainer.output_names, are_classes=are_classes)
-    with _named(batch):
+    with named(batch):
         predicted = explainer.predict(x)
         attribution = explainer.explain(
             x,
@@ -237,25 +238,6 @@ def _read_trees(model: Any) -> Any:  # noqa: ANN401 - a TreeEnsemble, whose modu
         return read_model(model)
     except (TypeError, ValueError):
         return None
-
-
-def _as_trained(x: pd.DataFrame | NDArray[Any], trees: Any) -> pd.DataFrame | NDArray[Any]:  # noqa: ANN401 - as above
-    """Return a table whose columns of categories have pandas' dtype for them, as XGBoost and LightGBM were trained."""
-    if trees is None or not trees.levels_in_frames or not isinstance(x, pd.DataFrame):
-        return x
-    return x.astype({x.columns[column]: "category" for column in trees.levels if column < x.shape[1]})
-
-
-@contextmanager
-def _named(inputs: Inputs | None) -> Iterator[None]:
-    """Name the file in an error about inputs."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if inputs is None or not str(error).startswith("x must "):
-            raise
-        files = listed(dict.fromkeys(Path(file).name for file in inputs.files))
-        raise type(error)(f"{files} {str(error).removeprefix('x ')}") from error
 
 
 def _as_tensors(attribution: fw.Attribution) -> fw.Attribution:

@@ -34,8 +34,10 @@ from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.learned import about_surrogate, check_errors, explain_learned, load_learned
 from fwshapley.cli.model_loading import EXPORTED, FOREIGN, KINDS_OF_MODEL, PICKLED, TREE_FILES
 from fwshapley.cli.request import Request, read_weights
+from fwshapley.cli.skipped_rows import skip_rows
 from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.semivalues import Total
+from fwshapley.tables.file_reader import check_exists
 
 SAVED = ".safetensors"
 
@@ -48,7 +50,10 @@ SOURCE_HELP = (
     "computed without fitting: a tree ensemble (also a model file of XGBoost or CatBoost in .json, of LightGBM in "
     ".txt); with --background, also a linear model, or any model of at most 12 columns."
 )
-INPUT_HELP = "Inputs in the format of fit: .csv (also .csv.gz) or .npz files, pictures, or folders of pictures."
+INPUT_HELP = (
+    "Inputs in the format of fit: .csv (also .csv.gz), .parquet, .xlsx (also file.xlsx:sheet) or .npz files, pictures, "
+    "or folders of pictures. Rows with entries that the explainer has no rule for are skipped and listed."
+)
 BACKGROUND_HELP = (
     "Rows that stand in for hidden features, such as the training data. Without it, the training weights of trees do."
 )
@@ -136,7 +141,7 @@ def explain(
         began = time.perf_counter()
         results, notes = _explain(opened, request)
         took = time.perf_counter() - began
-        count = len(opened.batch)
+        count = len(results.inputs)
         per_input = f", {duration(took / count)} each" if count > 1 else ""
         print_notes([f"{results.attribution}: {duration(took)}{per_input}", *notes])
         if top:
@@ -171,8 +176,7 @@ def _open_model(
     """Read inputs and background, and make the exact explainer of a model."""
     refuse_estimates(name, request)
     for path in [*inputs, *([] if background is None else [background])]:
-        if not path.exists():
-            raise FileNotFoundError(f"there is no file {path}")
+        check_exists(path)
     model = NamedModel.find(name, "auto")
     wanted = model.with_columns(replace(wanted, encoding=wanted.encoding or InputFormat.encoding))
     rows = None
@@ -220,8 +224,10 @@ def _open_saved(
 
 
 def _explain(opened: Opened, request: Request) -> tuple[Explanations, list[str]]:
-    """Return values of the inputs, and notes on them."""
+    """Return values of the inputs that can be explained, and notes on them."""
     explainer, batch, read_as, _ = opened
+    batch, about_skipped = skip_rows(explainer, batch)
+    print_notes(about_skipped)
     if isinstance(explainer, fw.FeatureExplainer):
         results = explain_learned(explainer, batch, read_as, request)
         return results, about_surrogate(explainer, results)

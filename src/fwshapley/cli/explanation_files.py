@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VALUES, PICTURES = "values", "pictures"
+SKIPPED = "skipped.csv"
+"""Lists the entries because of which rows were not explained."""
+
 RECORD = "explain.json"
 """Lists the files that were written, so that another run replaces these and nothing else."""
 
@@ -68,10 +71,7 @@ class Explanations:
 
     def name(self, place: int) -> str:
         """Name of an input: its file, or its row and file."""
-        path, row = Path(self.inputs.files[place]), self.inputs.rows[place]
-        if row is None:
-            return str(path)
-        return f"row {row} of {path.name}" if len(set(self.inputs.files)) > 1 else f"row {row}"
+        return self.inputs.name(place)
 
 
 def write_explanations(results: Explanations, folder: Path, *, form: FileFormat | None, pictures: int) -> str:
@@ -83,7 +83,9 @@ def write_explanations(results: Explanations, folder: Path, *, form: FileFormat 
     shown = _as_pictures(results)
     summaries = {} if shown.players.is_image or not pictures else SUMMARIES
     made = [new for new in (folder / PICTURES, folder) if not new.exists()]
-    written = [values.name, *summaries, *(f"{PICTURES}/{path.name}" for path in drawn)]
+    skipped = results.inputs.unusable
+    lists = [] if skipped is None else [SKIPPED]
+    written = [values.name, *lists, *summaries, *(f"{PICTURES}/{path.name}" for path in drawn)]
     outdated = [folder / name for name in _listed_files(folder) if name not in written]
     try:
         with ExitStack() as stack:
@@ -91,6 +93,8 @@ def write_explanations(results: Explanations, folder: Path, *, form: FileFormat 
             record = json.dumps(facts, indent=2)
             stack.enter_context(written_whole(folder / RECORD)).write_text(f"{record}\n", encoding="utf-8")
             WRITERS[form](results, stack.enter_context(written_whole(values)))
+            if skipped is not None:
+                skipped.to_csv(stack.enter_context(written_whole(folder / SKIPPED)), index=False)
             for name, draw in summaries.items():
                 draw(shown).savefig(stack.enter_context(written_whole(folder / name)))
             for place, path in enumerate(drawn):
@@ -105,14 +109,16 @@ def write_explanations(results: Explanations, folder: Path, *, form: FileFormat 
         for new in made:
             if new.exists() and not any(new.iterdir()):
                 new.rmdir()
-    return ", ".join([values.name, *summaries, *([f"{counted(len(drawn), 'picture')} in {PICTURES}"] if drawn else [])])
+    return ", ".join(
+        [values.name, *lists, *summaries, *([f"{counted(len(drawn), 'picture')} in {PICTURES}"] if drawn else [])]
+    )
 
 
 def _listed_files(folder: Path) -> list[str]:
     """Return the files that the record of the last run lists, of the kinds that we write; none if it is damaged."""
     try:
         names = json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"]
-        return [name for name in names if name in (*VALUE_FILES, *SUMMARIES) or PICTURE_FILE.fullmatch(name)]
+        return [name for name in names if name in (*VALUE_FILES, SKIPPED, *SUMMARIES) or PICTURE_FILE.fullmatch(name)]
     except (OSError, ValueError, LookupError, TypeError):
         return []
 
@@ -234,5 +240,5 @@ SUMMARIES: Mapping[str, Callable[[Attribution], Figure]] = {
     "beeswarm.png": Attribution.plot_beeswarm,
 }
 """Pictures of all rows of a table, and how they are drawn."""
-FILES = (*VALUE_FILES, *SUMMARIES, PICTURES, RECORD)
+FILES = (*VALUE_FILES, SKIPPED, *SUMMARIES, PICTURES, RECORD)
 """Files and folders of ours in a folder of explanations."""

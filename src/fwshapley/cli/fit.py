@@ -49,6 +49,7 @@ from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.explanation.fitting import PARTS, NetworkName, ObjectiveName
 from fwshapley.explanation.method_choice import Choice, Method
 from fwshapley.explanation.persistence import FILE
+from fwshapley.tables.file_reader import check_exists
 
 DEFAULT_SECONDS = 120.0
 REPORT = "report.html"
@@ -69,7 +70,10 @@ MODEL_HELP = (
     "the attribute is called and returns one. Or a .pt2 file of torch.export. Each of these can run code, so use only "
     "models that you trust. Or a model file of XGBoost or CatBoost (.json) or LightGBM (.txt)."
 )
-DATA_HELP = "Inputs without labels, like those to explain: a .csv (also .csv.gz) or .npz file, or a folder of pictures."
+DATA_HELP = (
+    "Inputs without labels, like those to explain: a .csv (also .csv.gz), .parquet, .xlsx (also file.xlsx:sheet) or "
+    ".npz file, or a folder of pictures."
+)
 METHOD_HELP = (
     "How values are computed. auto: exactly, by the first of trees, linear and enumeration (at most 12 columns) that "
     "the model allows, if no option of training is given; otherwise learned."
@@ -145,8 +149,7 @@ def fit(
         budget = fw.Budget(DEFAULT_SECONDS if seconds is None and steps is None else seconds, steps)
         weights = learned_weights(objective or "multilinear", alpha, beta)
         asked, why = _asked_method(arguments)
-        if not data.exists():
-            raise FileNotFoundError(f"there is no file {data}")
+        check_exists(data)
         found = NamedModel.find(model, output, exact=asked != "learned")
         inputs, wanted = read_inputs([data], found.with_columns(wanted), most=sample, seed=seed)
         players, about_players = _players_of_options(inputs, wanted, patch, segments)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,19 +27,24 @@ from fwshapley.cli.pictures.files import (
     find_layout,
     read_images,
 )
+from fwshapley.tables.columns import is_number, is_text
 from fwshapley.tables.file_reader import (
     COMPRESSED,
     INPUT_ARRAYS,
+    about_rows,
     check_column,
+    check_exists,
     find_array,
     is_foreign,
     load_arrays,
-    open_csv,
+    open_table,
 )
+from fwshapley.tables.unusable_entries import UnusableEntry
 
 NAME_ARRAYS = ("names", "columns", "feature_names")
 COLORS: Mapping[int, Color] = {1: "gray", 3: "rgb"}
 MAX_BYTE = 255
+UNUSABLE_COLUMNS = ["file", "row", "column", "entry", "problem"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +55,12 @@ class Inputs:
         x: a DataFrame whose index contains the row numbers of the file, which errors mention; or an array: (rows,
             columns) or (images, channels, height, width).
         files: the file of each input.
-        rows: its row there, as a spreadsheet counts (the header is row 1), or from 0 for an .npz file; None for a
-            picture.
+        rows: its row there, as a spreadsheet counts (the header is row 1), or from 0 in a .parquet or .npz file; None
+            for a picture.
         names: of columns, if an .npz file has them.
         notes: what was done.
-        skipped: names of pictures that cannot be read.
+        skipped: names of pictures that cannot be read, and of rows that cannot be explained.
+        unusable: entries of these rows that the explainer has no rule for, as lines of a table.
     """
 
     x: pd.DataFrame | NDArray[Any]
@@ -62,6 +69,7 @@ class Inputs:
     names: tuple[str, ...] | None
     notes: tuple[str, ...]
     skipped: tuple[str, ...] = ()
+    unusable: pd.DataFrame | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -71,12 +79,48 @@ class Inputs:
         """How rows are counted; empty for pictures."""
         if self.rows[0] is None:
             return ""
-        how = "as in a spreadsheet, the header is row 1" if isinstance(self.x, pd.DataFrame) else "counted from 0"
-        return f"row numbers: {how}"
+        return f"row numbers: {about_rows(map(Path, set(self.files)))}"
+
+    def name(self, place: int) -> str:
+        """Return the name of an input: its file, or its row and file."""
+        path, row = Path(self.files[place]), self.rows[place]
+        if row is None:
+            return str(path)
+        return f"row {row} of {path.name}" if len(set(self.files)) > 1 else f"row {row}"
 
     def take(self, places: NDArray[np.int64]) -> pd.DataFrame | NDArray[Any]:
         """Return some of the inputs."""
         return self.x.iloc[places] if isinstance(self.x, pd.DataFrame) else self.x[places]
+
+    def choose(self, places: NDArray[np.int64]) -> Inputs:
+        """Return some of the inputs, with all that is known of them."""
+        files, rows = (tuple(values[place] for place in places) for values in (self.files, self.rows))
+        return replace(self, x=self.take(places), files=files, rows=rows)
+
+    def without(self, unusable: Sequence[UnusableEntry]) -> Inputs:
+        """Return the rows without unusable entries, which are listed in `unusable`."""
+        if not unusable:
+            return self
+        lines = [
+            (self.files[entry.row], self.rows[entry.row], entry.column, entry.entry, entry.problem)
+            for entry in unusable
+        ]
+        skipped = list(dict.fromkeys(entry.row for entry in unusable))
+        kept = self.choose(np.setdiff1d(np.arange(len(self)), skipped))
+        names = tuple(map(self.name, skipped))
+        return replace(kept, skipped=(*self.skipped, *names), unusable=pd.DataFrame(lines, columns=UNUSABLE_COLUMNS))
+
+
+@contextmanager
+def named(inputs: Inputs | None) -> Iterator[None]:
+    """Name the file in an error about inputs."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if inputs is None or not str(error).startswith("x must "):
+            raise
+        files = listed(dict.fromkeys(Path(file).name for file in inputs.files))
+        raise type(error)(f"{files} {str(error).removeprefix('x ')}") from error
 
 
 def read_inputs(
@@ -85,7 +129,7 @@ def read_inputs(
     """Read files as inputs, and return with them their format, now complete.
 
     Args:
-        paths: .csv files, .npz files, or pictures and folders of them.
+        paths: .csv, .parquet, .xlsx or .npz files, or pictures and folders of them.
         wanted: the format, as far as it is known.
         most: number of inputs to read at most, chosen at random.
         seed: of the choice.
@@ -109,8 +153,7 @@ def read_inputs(
 def _find_reader(path: Path) -> Any:  # noqa: ANN401 - a function
     """Return the function that reads a table or arrays, None for pictures; raise an error for other files."""
     suffix = path.suffix.lower()
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
+    check_exists(path)
     if path.is_dir() or suffix in SUFFIXES:
         return None
     if suffix == ".npz":
@@ -118,15 +161,15 @@ def _find_reader(path: Path) -> Any:  # noqa: ANN401 - a function
     if not is_foreign(path):
         return _read_table
     raise ValueError(
-        f"{path} cannot be read: inputs are .csv files, perhaps compressed ({', '.join(sorted(COMPRESSED))}), .npz "
-        f"files, or pictures ({', '.join(sorted(SUFFIXES))}) and folders of them"
+        f"{path} cannot be read: inputs are .csv files, perhaps compressed ({', '.join(sorted(COMPRESSED))}), "
+        f".parquet, .xlsx or .npz files, or pictures ({', '.join(sorted(SUFFIXES))}) and folders of them"
     )
 
 
 def _read_table(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
-    is_first = wanted.kind is None
+    is_first, are_known = wanted.kind is None, wanted.columns is not None
     wanted = with_kind(wanted, "table", path)
-    file = open_csv(path, wanted.encoding)
+    file = open_table(path, wanted.encoding)
     columns = wanted.columns or tuple(name for name in file.names if name not in wanted.left_out)
     if is_first:
         columns = _as_in_file(columns, file.names)
@@ -137,6 +180,9 @@ def _read_table(path: Path, wanted: InputFormat) -> tuple[Inputs, InputFormat]:
         raise ValueError(f"{path} has no column left to explain: all of them are left out")
     frame, notes = file.read(wanted.texts or ())
     x = frame[list(columns)]
+    empty = [] if are_known else [name for name in columns if x[name].isna().all()]
+    if empty:
+        raise ValueError(f"column {empty[0]} of {path} is empty: leave it out by --ignore {empty[0]!r}")
     if is_first:
         texts = tuple(name for name in columns if name in (wanted.texts or ()) or _is_text(x[name]))
         wanted = replace(wanted, texts=texts)
@@ -153,16 +199,19 @@ def _as_in_file(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_text(entries: pd.Series) -> bool:
-    present = entries.dropna()
-    return pd.api.types.is_string_dtype(present) and all(isinstance(entry, str) for entry in present)
+    """Whether entries are texts, also as categories; flags and dates are not."""
+    return is_text(pd.Series(entries.cat.categories) if isinstance(entries.dtype, pd.CategoricalDtype) else entries)
 
 
 def _about_features(path: Path, features: pd.DataFrame, texts: Sequence[str], others: Sequence[str]) -> list[str]:
-    empty = [name for name in features if features[name].isna().all()]
-    if empty:
-        raise ValueError(f"column {empty[0]} of {path} is empty: leave it out by --ignore {empty[0]!r}")
-    numbers = features.shape[1] - len(texts)
-    kinds = [f"{numbers:,} of numbers"] * bool(numbers) + [f"{len(texts):,} of text ({listed(texts)})"] * bool(texts)
+    numbers = [name for name in features if is_number(features[name])]
+    rest = [name for name in features if name not in (*numbers, *texts)]
+    kinds = [f"{len(numbers):,} of numbers"] if numbers else []
+    kinds += [
+        f"{len(some):,} of {kind} ({listed(some)})"
+        for kind, some in (("text", texts), ("flags or dates", rest))
+        if some
+    ]
     missing = int(features.isna().sum().sum())
     notes = [
         f"{path.name}: {counted(len(features), 'row')}, {counted(features.shape[1], 'column')}: {', '.join(kinds)}"
@@ -275,8 +324,7 @@ def _choose(inputs: Inputs, most: int | None, seed: int) -> Inputs:
     if len(places) == len(inputs):
         return inputs
     note = f"{len(places):,} of {len(inputs):,}, chosen at random"
-    files, rows = (tuple(values[place] for place in places) for values in (inputs.files, inputs.rows))
-    return Inputs(inputs.take(places), files, rows, inputs.names, (*inputs.notes, note))
+    return replace(inputs.choose(places), notes=(*inputs.notes, note))
 
 
 def _places(count: int, most: int | None, seed: int) -> NDArray[np.int64]:

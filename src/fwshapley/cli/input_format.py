@@ -15,10 +15,11 @@ from fwshapley._internal.wording import counted
 from fwshapley.cli.pictures.files import Color, Layout, Size
 
 InputKind = Literal["table", "rows", "images"]
-"""Columns of a .csv file with their names; rows of numbers in an .npz file; images, in pictures or in an .npz file."""
+"""Columns of a table (.csv, .parquet, .xlsx) with their names; rows of numbers in an .npz file; images, in pictures or
+in an .npz file."""
 
 KIND_NAMES: Mapping[InputKind, str] = {
-    "table": "a .csv file",
+    "table": "a table with names of columns",
     "rows": "an .npz file of rows of numbers",
     "images": "pictures, or an .npz file of images",
 }

@@ -8,22 +8,24 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from fwshapley._internal.checks import Array
-from fwshapley.tables.network_encoding import TableSchema, describe_table
+from fwshapley.tables.network_encoding import TableSchema, Trained, describe_table
+from fwshapley.tables.unusable_entries import UnusableEntry
 
 Rows = Float64[ndarray, "rows columns"]
 
 TABLE_AXES = 2
 
 
-def read_background(background: Array, *, any_model: bool) -> tuple[TableSchema, Rows]:
+def read_background(background: Array, *, any_model: bool, trained: Trained | None = None) -> tuple[TableSchema, Rows]:
     """Return the schema of a background and its rows as numbers, or raise an error that says what is wrong.
 
     Args:
         background: an array (rows, columns), lists, or a DataFrame.
         any_model: as for `describe_table`.
+        trained: as for `describe_table`.
     """
     table = _check_table("background", background)
-    schema = describe_table(table, any_model=any_model)
+    schema = describe_table(table, any_model=any_model, trained=trained)
     return schema, encode_rows("background", table, schema)
 
 
@@ -54,6 +56,15 @@ def encode_rows(name: str, x: Array, schema: TableSchema) -> Rows:
             f"({int(wrong.sum())} in all); {hint}"
         )
     return rows
+
+
+def find_unusable(name: str, x: Array, schema: TableSchema) -> list[UnusableEntry]:
+    """Return the entries that `encode_rows` refuses; its arguments."""
+    table = _check_table(name, x)
+    try:
+        return schema.find_unusable(table)
+    except TypeError as error:
+        raise TypeError(f"{name} cannot be used: {error}") from error
 
 
 def _check_table(name: str, x: Array) -> Array:

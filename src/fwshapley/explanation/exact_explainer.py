@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from fwshapley._internal.checks import Array, check_choice, check_kind, check_whole, shorten
@@ -17,6 +17,7 @@ from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.shap_explanation import to_shap
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import Semivalue, Total, check_weights, join_laws
+from fwshapley.tables.unusable_entries import UnusableEntry, mark_usable
 
 if TYPE_CHECKING:
     from shap import Explanation
@@ -113,6 +114,22 @@ class ExactExplainer(ABC):
             x: (rows, features), an array or a DataFrame.
         """
         return self._predict(self._encode(x))
+
+    def usable(self, x: Array) -> Bool[ndarray, " rows"]:
+        """Return which rows can be explained: not those with missing or unknown entries that there is no rule for.
+
+        Args:
+            x: (rows, features), an array or a DataFrame.
+        """
+        return mark_usable(self.find_unusable(x), len(x))
+
+    @abstractmethod
+    def find_unusable(self, x: Array) -> list[UnusableEntry]:
+        """Return the entries for which `explain` refuses rows: where each is, what is there, and what is wrong with it.
+
+        Args:
+            x: (rows, features), an array or a DataFrame.
+        """
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str]) -> None:

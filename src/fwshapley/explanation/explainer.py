@@ -6,6 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from jaxtyping import Bool
+from numpy import ndarray
+
 from fwshapley._internal.checks import Array, check_choice, check_flag, check_kind, check_seed
 from fwshapley._internal.progress import announce
 from fwshapley._internal.wording import counted, duration
@@ -15,6 +18,7 @@ from fwshapley.explanation.method_choice import Method, choose_method, require_d
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
+from fwshapley.tables.unusable_entries import UnusableEntry
 from fwshapley.training.budget import Budget, check_budget
 
 if TYPE_CHECKING:
@@ -133,6 +137,22 @@ class Explainer:
             total: "raw" for the semivalue itself; "efficient" shifts it to sum to the prediction less the base value.
         """
         return self.explainer.explain(x, weights=weights, outputs=outputs, total=total)
+
+    def usable(self, x: Array) -> Bool[ndarray, " rows"]:
+        """Return which rows can be explained: not those with missing or unknown entries that there is no rule for.
+
+        Args:
+            x: a batch of inputs.
+        """
+        return self.explainer.usable(x)
+
+    def find_unusable(self, x: Array) -> list[UnusableEntry]:
+        """Return the entries for which `explain` refuses rows: where each is, what is there, and what is wrong with it.
+
+        Args:
+            x: a batch of inputs.
+        """
+        return self.explainer.find_unusable(x)
 
     def __call__(self, x: Array, *, weights: Semivalue | None = None) -> Explanation:
         """Explain inputs as shap's explainers do; values and base value add up to the prediction.

@@ -10,6 +10,8 @@ from typing import Any, Literal, Self
 
 import pandas as pd
 import torch
+from jaxtyping import Bool
+from numpy import ndarray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import nn
@@ -32,6 +34,7 @@ from fwshapley.games.scales import Output
 from fwshapley.objectives import Objective
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
+from fwshapley.tables.unusable_entries import UnusableEntry, mark_usable
 from fwshapley.training.budget import Budget, History, TrainingOptions
 
 DEFAULT_BUDGET = Budget(seconds=120)
@@ -210,6 +213,22 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             raise ValueError("errors=True needs a calibrated explainer; call calibrate(x_valid) first")
         attribution = fitted.explain(x, weights, outputs, total, batch_size)
         return error_model.expect(self, attribution) if errors and error_model else attribution
+
+    def usable(self, x: Array) -> Bool[ndarray, " rows"]:
+        """Return which inputs can be explained: not those with missing or unknown entries that there is no rule for.
+
+        Args:
+            x: a batch of inputs.
+        """
+        return mark_usable(self.find_unusable(x), len(x))
+
+    def find_unusable(self, x: Array) -> list[UnusableEntry]:
+        """Return the entries for which `explain` refuses inputs: where each is, what is there, and what is wrong.
+
+        Args:
+            x: a batch of inputs.
+        """
+        return self.fitted_.find_unusable(x)
 
     def predictions(self, x: Array) -> Predictions:
         """Return what the model and the surrogate predict from complete inputs; takes one pass of each.

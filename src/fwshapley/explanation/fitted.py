@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
@@ -30,6 +31,7 @@ from fwshapley.objectives import Kernel, Objective, shift_to_total
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Shapley, Total, check_weights
 from fwshapley.tables.network_encoding import TableSchema
+from fwshapley.tables.unusable_entries import UnusableEntry
 from fwshapley.training.budget import History
 
 MAX_BATCH = 256
@@ -203,6 +205,14 @@ class Fitted:
             expected = ", ".join(map(str, self.input_shape))
             raise ValueError(f"{name} must have shape (batch, {expected}) as in fit, got {tuple(inputs.shape)}")
         return inputs
+
+    def find_unusable(self, x: Array) -> list[UnusableEntry]:
+        """Return the entries that `check_inputs` refuses, as `FeatureExplainer.find_unusable` does."""
+        if self.schema is not None:
+            return self.schema.find_unusable(as_array(x, "inputs"))
+        inputs = self.check_inputs(x, finite=False)
+        rows = (~inputs.isfinite()).flatten(1).any(1).nonzero()[:, 0].tolist()
+        return [UnusableEntry(row, "", math.nan, "contains NaN or infinite values") for row in rows]
 
     def check_weights(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
         """Return weightings as a list; None is Shapley, or the one that the objective learned."""

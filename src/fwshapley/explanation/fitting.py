@@ -49,6 +49,7 @@ from fwshapley.objectives import Kernel, Multilinear, Objective, Sample, SumCons
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import KernelKind, Semivalue, check_semivalue
 from fwshapley.tables.network_encoding import TableSchema, describe_table
+from fwshapley.tables.trained_categories import find_categories
 from fwshapley.training.batches import Batch, Shard
 from fwshapley.training.budget import History, TrainingOptions
 from fwshapley.training.loop import train
@@ -372,7 +373,9 @@ def _find_schema(explainer: FeatureExplainer, x: Array, x_valid: Array | None) -
     of_image = explainer.players is not None and explainer.players.is_image
     if of_image or not is_table(x):
         return None
-    return describe_table(x, any_model=not isinstance(explainer.model, nn.Module), more=x_valid)
+    if isinstance(explainer.model, nn.Module):
+        return describe_table(x, any_model=False, more=x_valid)
+    return describe_table(x, any_model=True, more=x_valid, trained=find_categories(explainer.model))
 
 
 def _choose_players(players: Players | None, x: Tensor, schema: TableSchema | None) -> Players:

@@ -24,7 +24,7 @@ from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.version import __version__
 from fwshapley.estimators import exact_values
-from fwshapley.explanation.background_rows import Rows, encode_rows, read_background
+from fwshapley.explanation.background_rows import Rows, encode_rows, find_unusable, read_background
 from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
 from fwshapley.explanation.input_checks import check_model
 from fwshapley.explanation.model_functions import call_function, find_function, find_output
@@ -33,6 +33,8 @@ from fwshapley.games.scales import KINDS, Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
 from fwshapley.tables.network_encoding import TableSchema
+from fwshapley.tables.trained_categories import find_categories
+from fwshapley.tables.unusable_entries import UnusableEntry
 
 MAX_PLAYERS = 16
 BACKGROUND_ROWS = 100
@@ -86,7 +88,8 @@ class InterventionalExplainer(ExactExplainer):
     ) -> None:
         check_choice("output", output, ("auto", *get_args(Output)))
         self.is_module = isinstance(model, nn.Module)
-        self.schema, rows = read_background(background, any_model=not self.is_module)
+        trained = None if self.is_module else find_categories(model)
+        self.schema, rows = read_background(background, any_model=not self.is_module, trained=trained)
         self.progress = progress
         self.players = _choose_few_players(players, self.schema)
         self.n_available = len(rows)
@@ -179,6 +182,9 @@ class InterventionalExplainer(ExactExplainer):
         check_same_model(explainer.base_values, means, str(path))
         explainer.metadata = facts["metadata"]
         return explainer
+
+    def find_unusable(self, x: Array) -> list[UnusableEntry]:  # noqa: D102 - as documented in the base class
+        return find_unusable("x", x, self.schema)
 
     def _encode(self, x: Array) -> Rows:
         return encode_rows("x", x, self.schema)

@@ -18,12 +18,13 @@ from numpy import ndarray
 from fwshapley._internal.checks import Array, check_path
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley._internal.version import __version__
-from fwshapley.explanation.background_rows import Rows, encode_rows, read_background
+from fwshapley.explanation.background_rows import Rows, encode_rows, find_unusable, read_background
 from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
 from fwshapley.explanation.model_functions import call_function
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
 from fwshapley.tables.network_encoding import TableSchema
+from fwshapley.tables.unusable_entries import UnusableEntry
 
 Score = Callable[[Rows], Float64[ndarray, "rows outputs"]]
 Effects = Callable[[Rows], Float64[ndarray, "rows columns outputs"]]
@@ -218,6 +219,9 @@ class LinearExplainer(ExactExplainer):
         explainer._find_effects()  # noqa: SLF001 - of this class
         explainer.base_values = explainer._intercept + explainer.mean_effects.sum(0)  # noqa: SLF001 - of this class
         return explainer
+
+    def find_unusable(self, x: Array) -> list[UnusableEntry]:  # noqa: D102 - as documented in the base class
+        return find_unusable("x", x, self.schema)
 
     def _encode(self, x: Array) -> Rows:
         return encode_rows("x", x, self.schema)

@@ -12,12 +12,16 @@ from numpy import ndarray
 
 from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array, shorten
+from fwshapley._internal.wording import listed
 from fwshapley.games.scales import KINDS, Output
 
 Function = Callable[[Any], Any]
 """From inputs in the user's form, an array or a DataFrame, to outputs (rows,) or (rows, outputs)."""
 
 TOLERANCE_OF_SUM = 1e-3
+ABOUT_TYPES = ("dtype", "categor", "could not convert", "to float")
+"""Words in errors of models that were trained on other types of columns."""
+
 MAX_MESSAGE = 200
 """Longest part of a model's own message in ours."""
 
@@ -28,7 +32,7 @@ def call_function(function: Function, inputs: Any, rows: int) -> Float64[ndarray
         returned = function(inputs)
     except Exception as error:  # whatever a user's code may raise
         kind, shape = type(inputs).__name__, tuple(np.shape(inputs))
-        reason = textwrap.shorten(str(error), MAX_MESSAGE, placeholder=" ...")
+        reason = textwrap.shorten(str(error), MAX_MESSAGE, placeholder=" ...").rstrip(".") + _about_texts(inputs, error)
         raise ValueError(f"the model failed on a {kind} of shape {shape}: {type(error).__name__}: {reason}") from error
     if isinstance(returned, list) and returned and all(np.ndim(part) == 2 for part in returned):  # noqa: PLR2004 - rows and classes
         returned = _probabilities_of_labels(returned)
@@ -44,6 +48,20 @@ def call_function(function: Function, inputs: Any, rows: int) -> Float64[ndarray
     if not np.isfinite(outputs).all():
         raise ValueError("the model's outputs are not finite")
     return outputs
+
+
+def _about_texts(inputs: Any, error: Exception) -> str:  # noqa: ANN401 - a user's table
+    """Return advice if a model failed on a DataFrame of texts, and its message is about types; otherwise nothing."""
+    if not hasattr(inputs, "dtypes") or not any(word in str(error).lower() for word in ABOUT_TYPES):
+        return ""
+    texts = [name for name, dtype in inputs.dtypes.items() if dtype.kind == "O" and dtype.name != "category"]
+    if not texts:
+        return ""
+    dtypes = f"{{{texts[0]!r}: train[{texts[0]!r}].dtype}}"
+    return (
+        f". Columns of text: {listed(texts)}. If the model was trained on another dtype, such as category, pass "
+        f"a function that converts them first: lambda x: model.predict(x.astype({dtypes}))"
+    )
 
 
 def _to_numbers(returned: Any) -> Float64[ndarray, "*shape"]:  # noqa: ANN401 - whatever a function returned

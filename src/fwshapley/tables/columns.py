@@ -21,6 +21,8 @@ Kind = Literal["number", "date", "category"]
 DATE_FORMAT = "%Y-%m-%d"
 DATE_LENGTH = len("2024-05-31")
 MICROSECONDS_PER_DAY = 86_400 * 10**6
+NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal"}
+"""What pandas infers of objects that are real numbers."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,23 @@ class Column:
                 entries if is_datetime(entries.dtype) else parse_dates(entries, strict=self.has_dates_as_text)
             )
         return parse_numbers(entries)
+
+
+def infer_dtype(entries: pd.Series) -> pd.Series:
+    """Return a column of objects that are all numbers, or all dates, with a dtype of these; others unchanged."""
+    if entries.dtype != object:
+        return entries
+    kind = pd.api.types.infer_dtype(entries, skipna=True)
+    if kind in NUMBERS:
+        return pd.to_numeric(entries)
+    if kind == "date":
+        return pd.to_datetime(entries)
+    return entries.infer_objects() if kind == "datetime" else entries
+
+
+def is_text(entries: pd.Series) -> bool:
+    """Return whether all entries that are not missing are texts; categories of pandas are not."""
+    return pd.api.types.infer_dtype(entries, skipna=True) == "string"
 
 
 def is_number(entries: pd.Series) -> bool:

@@ -1,4 +1,7 @@
-"""Reading .csv and .npz files, compressed or not; every error names the file, what is wrong with it, and what to do."""
+"""Reading tables in files; every error names the file, what is wrong with it, and what to do.
+
+A .csv file may be compressed; .parquet and .xlsx files are read by `typed_files`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,7 @@ from pandas.errors import EmptyDataError, ParserError, ParserWarning
 from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import counted, listed
 from fwshapley.tables.columns import repeated
+from fwshapley.tables.typed_files import ENGINES, PARQUET, TypedFile, is_typed, open_typed, split_sheet
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -33,12 +37,15 @@ COMPRESSED = {".gz", ".bz2", ".xz", ".zip"}
 """Endings of compressed .csv files, such as .csv.gz."""
 
 FOREIGN = {
-    *(".xlsx", ".xls", ".ods", ".parquet", ".feather", ".json", ".jsonl", ".h5", ".hdf5", ".sav", ".dta", ".db"),
+    *(".xls", ".xlsm", ".xlsb", ".ods", ".feather", ".json", ".jsonl", ".h5", ".hdf5", ".sav", ".dta", ".db"),
     *(".npy", ".pkl", ".pickle", ".joblib", ".pt", ".pth", ".pt2", ".onnx", ".safetensors", ".ckpt", ".bin"),
     *(".py", ".ipynb", ".html", ".pdf", ".doc", ".docx", ".gif", ".tif", ".tiff"),
     *(".tar", ".tgz", ".zst", ".7z", ".rar"),
 }
 """Endings of files that are not tables, or not of a format that is read."""
+
+READABLE = f".csv file, perhaps compressed ({', '.join(sorted(COMPRESSED))}), or as a .parquet, .xlsx or .npz file"
+"""What a table can be saved as."""
 
 MISSING_LABELS = ["", "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "?"]
 """Texts that stand for a missing label; "None", which pandas counts among them, often is a class."""
@@ -152,6 +159,32 @@ class CsvFile:
         return frame, notes
 
 
+TableFile = CsvFile | TypedFile
+
+
+def open_table(path: Path, encoding: str = "utf-8") -> TableFile:
+    """Open a table: a .csv file, a .parquet file, or an .xlsx file, perhaps with a sheet, as in homes.xlsx:prices."""
+    if not is_typed(path):
+        return open_csv(path, encoding)
+    _check_file(split_sheet(path)[0])
+    return open_typed(path)
+
+
+def check_exists(path: Path) -> None:
+    """Raise an error unless there is a file, or a folder; a path may name a sheet of an .xlsx file."""
+    file, _ = split_sheet(path)
+    if not file.exists():
+        raise FileNotFoundError(f"there is no file {file}")
+
+
+def about_rows(paths: Iterable[Path]) -> str:
+    """Return how rows of files are counted, in words."""
+    from_zero = {path.suffix.lower() in {PARQUET, ".npz"} for path in paths}
+    if len(from_zero) > 1:
+        return f"as in a spreadsheet, the header is row 1; counted from 0 in {PARQUET} files"
+    return "counted from 0" if True in from_zero else "as in a spreadsheet, the header is row 1"
+
+
 def open_csv(path: Path, encoding: str = "utf-8") -> CsvFile:
     """Read the header of a .csv file, perhaps compressed; its separator is a comma, a semicolon or a tab."""
     _check_file(path)
@@ -180,10 +213,11 @@ def open_csv(path: Path, encoding: str = "utf-8") -> CsvFile:
 
 
 def is_foreign(path: Path) -> bool:
-    """Return whether the name of a file has the ending of another format than .csv or .npz."""
+    """Return whether the name of a file has the ending of another format than those that are read."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    compressed = suffixes[-1:] and suffixes[-1] in COMPRESSED
-    return any(suffix in FOREIGN for suffix in (suffixes if compressed else suffixes[-1:]))
+    if suffixes[-1:] and suffixes[-1] in COMPRESSED:
+        return any(suffix in FOREIGN or suffix in ENGINES for suffix in suffixes)
+    return any(suffix in FOREIGN for suffix in suffixes[-1:])
 
 
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -236,19 +270,15 @@ def _is_number(text: str) -> bool:
 
 def _check_file(path: Path) -> None:
     """Raise an error unless a path may be that of a table."""
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
+    check_exists(path)
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: give a .csv or .npz file")
+        raise IsADirectoryError(f"{path} is a folder: give a table, such as a .csv file")
     if not path.is_file():
         raise ValueError(f"{path} is a pipe or a device, and tables are read more than once: save it to a file first")
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty")
     if is_foreign(path):
-        raise ValueError(
-            f"{path} cannot be read: save the table as a .csv file, perhaps compressed "
-            f"({', '.join(sorted(COMPRESSED))}), or as an .npz file"
-        )
+        raise ValueError(f"{path} cannot be read: save the table as a {READABLE}")
     if path.suffix.lower() == ".zip":
         _check_zip(path)
 

@@ -19,7 +19,19 @@ from numpy.typing import NDArray
 
 from fwshapley._internal.arrays import Tensor, to_numpy
 from fwshapley._internal.checks import Array
-from fwshapley.tables.columns import DATE_FORMAT, Column, from_days, is_datetime, is_number, parse_dates, repeated
+from fwshapley._internal.wording import listed
+from fwshapley.tables.columns import (
+    DATE_FORMAT,
+    Column,
+    from_days,
+    infer_dtype,
+    is_datetime,
+    is_number,
+    is_text,
+    parse_dates,
+    repeated,
+)
+from fwshapley.tables.unusable_entries import UnusableEntry, refuse
 
 if TYPE_CHECKING:
     import torch
@@ -31,7 +43,16 @@ MIN_FREE_TEXTS = 20
 FREE_TEXT_SHARE = 0.5
 """A column of texts is refused if it has more different ones than both this number and this share of the rows."""
 
-ERRORS = {"number": "is not a number", "date": "is not a date such as 2024-05-31", "category": "is an unknown category"}
+PROBLEMS = {
+    "number": "is not a number",
+    "date": "is not a date such as 2024-05-31",
+    "category": "is an unknown category",
+}
+MISSING = "is missing, as no entry of this column was when the explainer was made"
+TOO_LARGE = "overflows float32, in which torch modules compute"
+
+Trained = Mapping[str, Sequence[Any]]
+"""Categories that a model was trained with in pandas' dtype for them, by name of the column."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +122,26 @@ class TableSchema:
         """Return a table as `encode` does, in double precision and without torch."""
         return self._encode_frame(table) if self._has_names(table) else as_numbers(table)
 
+    def find_unusable(self, table: Array) -> list[UnusableEntry]:
+        """Return the entries that `encode` and the checks after it refuse, row by row."""
+        if self._has_names(table):
+            return self._read_frame(table)[1]
+        try:
+            numbers = as_numbers(table)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"inputs must be an array of numbers, or a DataFrame: {error}") from error
+        if numbers.ndim != 2 or numbers.shape[1] != len(self.columns):  # noqa: PLR2004 - rows and columns
+            raise ValueError(f"inputs must have shape (batch, {len(self.columns)}), got {numbers.shape}")
+        wrong = ~(np.abs(numbers) <= self._largest) & ~(np.isnan(numbers) & np.array(self.gaps))
+        return [
+            UnusableEntry(row, self.names[column], float(numbers[row, column]), "is not a finite number")
+            for row, column in np.argwhere(wrong).tolist()
+        ]
+
+    @property
+    def _largest(self) -> float:
+        return float(np.finfo(np.float64 if self.double else np.float32).max)
+
     def _has_names(self, table: Array) -> bool:
         """Whether columns are found by their names; raises a TypeError if they must be and cannot."""
         if self.is_frame and isinstance(table, pd.DataFrame):
@@ -111,8 +152,19 @@ class TableSchema:
         return False
 
     def _encode_frame(self, table: pd.DataFrame) -> Float64[ndarray, "rows columns"]:
+        numbers, unusable = self._read_frame(table)
+        refuse(unusable, table.index)
+        return numbers
+
+    def _read_frame(self, table: pd.DataFrame) -> tuple[Float64[ndarray, "rows columns"], list[UnusableEntry]]:
+        """Return the entries as numbers, and those that cannot be."""
         selected = self.select_columns(table)
-        return np.stack([_encode(column, selected.iloc[:, place]) for place, column in enumerate(self.columns)], 1)
+        numbers = np.empty((len(table), len(self.columns)))
+        unusable: list[UnusableEntry] = []
+        for place, column in enumerate(self.columns):
+            numbers[:, place], wrong = _read_column(column, selected.iloc[:, place], self._largest)
+            unusable += wrong
+        return numbers, sorted(unusable, key=lambda entry: entry.row)
 
     def select_columns(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the columns of the schema from a DataFrame that may have them in another order, and others."""
@@ -147,7 +199,9 @@ class TableSchema:
         return cls(tuple(columns), facts["is_frame"], facts["double"])
 
 
-def describe_table(table: Array, *, any_model: bool, more: Array | None = None) -> TableSchema:
+def describe_table(
+    table: Array, *, any_model: bool, more: Array | None = None, trained: Trained | None = None
+) -> TableSchema:
     """Find the schema of a table.
 
     Args:
@@ -155,6 +209,8 @@ def describe_table(table: Array, *, any_model: bool, more: Array | None = None) 
         any_model: whether the model may accept any table. A torch module accepts only numbers, none missing; other
             models may also accept text, dates and missing entries.
         more: further rows of the table, which may contain other categories and missing entries.
+        trained: what the model was trained with; it gets these columns in pandas' dtype of categories, also if the
+            table contains them as text.
     """
     if not isinstance(table, pd.DataFrame):
         return _describe_array(table, any_model=any_model)
@@ -166,7 +222,9 @@ def describe_table(table: Array, *, any_model: bool, more: Array | None = None) 
     columns = []
     for place, name in enumerate(names):
         entries = table.iloc[:, place]
-        columns.append(_describe_column(entries, others.get(name, entries[:0]), any_model=any_model))
+        levels = None if trained is None else trained.get(name, trained.get(name.replace(" ", "_")))  # as LightGBM
+        column = _describe_column(entries, others.get(name, entries[:0]), any_model=any_model, levels=levels)
+        columns.append(column)
     return TableSchema(tuple(columns), is_frame=True, double=any_model)
 
 
@@ -195,13 +253,14 @@ def as_numbers(table: Array) -> Float64[ndarray, "*shape"]:
     return array.astype(np.float64)
 
 
-def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool) -> Column:
+def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool, levels: Sequence[Any] | None) -> Column:
+    entries = infer_dtype(entries)
     name, dtype = str(entries.name), str(entries.dtype)
     together = pd.concat([entries.astype(object), others.astype(object)], ignore_index=True)
     missing = together.isna()
     has_missing = bool(missing.any())
     label = _check_label(entries.name) if any_model else name
-    if is_datetime(entries.dtype) or is_number(entries):
+    if levels is None and (is_datetime(entries.dtype) or is_number(entries)):
         if has_missing and not any_model:
             raise ValueError(f"column {name!r} has missing entries, which a torch module cannot take; fill them first")
         return Column(label, "date" if is_datetime(entries.dtype) else "number", dtype, has_missing=has_missing)
@@ -211,6 +270,8 @@ def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool) 
             "the model as a function (or a scikit-learn pipeline) that takes the table as it is"
         )
     is_none = has_missing and together[missing].iloc[0] is None
+    if levels is not None:
+        return _describe_trained(label, levels, together[~missing], has_missing=has_missing)
     if isinstance(entries.dtype, pd.CategoricalDtype):
         index = entries.cat.categories
         categorical = (str(index.dtype), bool(entries.cat.ordered))
@@ -222,6 +283,21 @@ def _describe_column(entries: pd.Series, others: pd.Series, *, any_model: bool) 
     if len(present) and not parse_dates(present, strict=True).isna().any():
         return Column(label, "date", dtype, (), has_missing, is_none)
     return Column(label, "category", dtype, _find_categories(name, present), has_missing, is_none)
+
+
+def _describe_trained(label: Any, levels: Sequence[Any], present: pd.Series, *, has_missing: bool) -> Column:  # noqa: ANN401 - of a column
+    """Return a column of a model's own categories; those that only the table has come last."""
+    known = pd.Index(levels).astype(object)
+    others = present[known.get_indexer(pd.Index(present)) < 0].unique().tolist()
+    if len(present) and len(others) == present.nunique():
+        raise ValueError(
+            f"column {str(label)!r} contains {listed(map(repr, others), most=3)}, and the model was trained with the "
+            f"categories {listed(map(repr, levels), most=3)}: pass the table as the model was trained on it"
+        )
+    categories = _check_categories(str(label), _check_entries(str(label), [*known, *others]))
+    return Column(
+        label, "category", "category", categories, has_missing, False, (str(pd.Index(categories).dtype), False)
+    )
 
 
 def _find_categories(name: str, entries: pd.Series) -> tuple[Any, ...]:
@@ -261,31 +337,34 @@ def _check_label(label: Any) -> Any:  # noqa: ANN401 - of a DataFrame's column
     return tuple(parts) if isinstance(label, tuple) else parts[0]
 
 
-def _encode(column: Column, entries: pd.Series) -> NDArray[np.float64]:
-    """Return a column as numbers; an entry that it cannot have is an error that names its row, by index."""
+def _read_column(column: Column, entries: pd.Series, largest: float) -> tuple[NDArray[np.float64], list[UnusableEntry]]:
+    """Return a column as numbers, and the entries that it cannot have."""
     if pd.api.types.is_complex_dtype(entries):
         raise TypeError(f"column {column.name!r} contains complex numbers; their imaginary parts would be lost")
     if column.kind != "category" and not column.has_dates_as_text:
-        entries = entries.infer_objects()
+        entries = infer_dtype(entries)
         _check_dates(column, entries)
-    numbers = column.to_numbers(entries)
-    wrong = np.isnan(numbers) & ~(entries.isna().to_numpy() & column.has_missing)
-    if wrong.any():
-        first = int(np.flatnonzero(wrong)[0])
-        entry, row = _as_python(entries.iloc[first]), entries.index[first]
-        raise ValueError(
-            f"{entry!r} in column {column.name!r}, row {row}, {ERRORS[column.kind]} ({int(wrong.sum())} in all)"
-        )
-    return np.where(np.isnan(numbers), len(column.categories), numbers) if column.n_codes else numbers
+    numbers, missing = column.to_numbers(entries), entries.isna().to_numpy()
+    wrong = np.isnan(numbers) & ~(missing & column.has_missing)
+    large = np.abs(numbers) > largest
+    unusable = []
+    for row in np.flatnonzero(wrong | large).tolist():
+        problem = MISSING if missing[row] else TOO_LARGE if large[row] else PROBLEMS[column.kind]
+        unusable.append(UnusableEntry(row, column.name, _as_python(entries.iloc[row]), problem))
+    return np.where(np.isnan(numbers), len(column.categories), numbers) if column.n_codes else numbers, unusable
 
 
 def _check_dates(column: Column, entries: pd.Series) -> None:
-    """Raise an error unless dates are where dates are expected, in a time zone or in none, and only there."""
+    """Raise an error unless dates are where dates are expected, in a time zone or in none, and only there.
+
+    Texts may stand for dates without a time zone, as in a .csv file.
+    """
     kinds = [
         (is_datetime(dtype), getattr(dtype, "tz", None) is None)
         for dtype in (pd.api.types.pandas_dtype(column.dtype), entries.dtype)
     ]
-    if kinds[0] != kinds[1] and not entries.isna().all():
+    as_text = kinds[0] == (True, True) and is_text(entries)
+    if kinds[0] != kinds[1] and not as_text and not entries.isna().all():
         raise TypeError(f"column {column.name!r} has dtype {entries.dtype}; it was fitted with {column.dtype}")
 
 

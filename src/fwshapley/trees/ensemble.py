@@ -14,8 +14,9 @@ from numpy import ndarray
 
 from fwshapley._internal.checks import Array, check_choice, check_flag, check_names, check_path
 from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
+from fwshapley.tables.unusable_entries import UnusableEntry, refuse
 from fwshapley.trees.decisions import Splits, find_leaves, sum_leaf_values
-from fwshapley.trees.row_encoding import encode_for_splits
+from fwshapley.trees.row_encoding import ReadRows, read_rows
 
 Output = Literal["margin", "value", "probability"]
 """What an ensemble predicts: a score before its link function, a regression value, or class probabilities."""
@@ -87,7 +88,8 @@ class TreeEnsemble:
         missing_number: (features,), a number that counts as missing besides NaN; NaN if there is none.
         zero_threshold: numbers of at most this size are read as 0.
         levels: by feature, the categories that the codes 0, 1, ... stand for; other features contain codes already.
-        levels_in_frames: whether levels are read from DataFrames only, and arrays contain codes.
+        levels_in_frames: whether levels are read from DataFrames only, as pandas' categories or as text, and arrays
+            contain codes.
         unseen: what a category that is not among the levels is: "missing", an "error", or "other": it goes where
             `unseen_left` says, and categories are compared as text.
         named: whether `feature_names` come from the model, so that the columns of a DataFrame are checked.
@@ -190,10 +192,23 @@ class TreeEnsemble:
         """Return rows as the splits read them: rounded, missing values as NaN, categories as codes.
 
         Args:
-            x: (rows, features), an array or a DataFrame.
+            x: (rows, features), an array or a DataFrame. If the model has names of features, columns are found by them.
             argument: what errors call the rows.
         """
-        return encode_for_splits(
+        read = self._read(x, argument)
+        refuse(read.unusable, x.index if hasattr(x, "iloc") else range(len(read.rows)))
+        return read.rows
+
+    def find_unusable(self, x: Array) -> list[UnusableEntry]:
+        """Return the entries that `encode` refuses, row by row: missing or unknown ones for which there is no rule.
+
+        Args:
+            x: (rows, features), an array or a DataFrame.
+        """
+        return self._read(x, "x").unusable
+
+    def _read(self, x: Array, argument: str) -> ReadRows:
+        return read_rows(
             x,
             argument=argument,
             names=self.feature_names,

@@ -16,11 +16,13 @@ from fwshapley._internal.version import __version__
 from fwshapley.explanation.exact_explainer import ExactExplainer, choose_players
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, check_weights
+from fwshapley.tables.unusable_entries import UnusableEntry
 from fwshapley.trees.decisions import sum_leaf_values
 from fwshapley.trees.engine import Background, Engine
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.model_reader import read_model
 from fwshapley.trees.path_dependent import cover_means
+from fwshapley.trees.row_encoding import select_columns
 
 
 class TreeExplainer(ExactExplainer):
@@ -160,13 +162,19 @@ class TreeExplainer(ExactExplainer):
     def _encode(self, x: Array) -> Float64[ndarray, "rows features"]:
         return self.ensemble.encode(x)
 
+    def find_unusable(self, x: Array) -> list[UnusableEntry]:  # noqa: D102 - as documented in the base class
+        return self.ensemble.find_unusable(x)
+
     def _as_shown(
         self, x: Array, rows: Float64[ndarray, "rows features"]
     ) -> tuple[Float64[ndarray, "rows features"], dict[str, Any]]:
+        ensemble = self.ensemble
         try:
-            return check_numbers("x", x), {}  # not rounded
+            return check_numbers(
+                "x", select_columns("x", x, ensemble.feature_names) if ensemble.named else x
+            ), {}  # not rounded
         except TypeError:
-            return rows, {str(column): list(map(str, levels)) for column, levels in self.ensemble.levels.items()}
+            return rows, {str(column): list(map(str, levels)) for column, levels in ensemble.levels.items()}
 
     def _values(
         self, rows: Float64[ndarray, "rows features"], weightings: Sequence[Semivalue]

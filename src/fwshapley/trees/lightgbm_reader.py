@@ -7,14 +7,13 @@ next to 0 are zeros.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
+from fwshapley.tables.trained_categories import read_lightgbm_levels
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.tree import Model, Tree, in_column, join_trees, name_columns, number_outputs, reading
 
@@ -95,7 +94,7 @@ def read_lightgbm_text(text: str, *, source: str = "", classes: tuple[str, ...] 
             input_dtype="float64",
             missing_number=_read_missing_number(trees, len(names)),
             zero_threshold=ZERO,
-            levels=_read_levels(header, footer),
+            levels=read_lightgbm_levels(header, footer),
             levels_in_frames=True,
             source=f"lightgbm.{source or 'Booster'}",
         )
@@ -177,20 +176,3 @@ def _read_missing_number(trees: Sequence[tuple[Tree, ndarray]], features: int) -
             "meanings; train all of them alike"
         )
     return np.where(zero, 0.0, np.nan)
-
-
-def _read_levels(header: Mapping[str, str], footer: str) -> dict[int, list[Any]]:
-    """Return the categories of the DataFrame that the model was trained on, by column.
-
-    LightGBM saves the categories, and which features it treats as categorical. Where their numbers differ (ordered
-    categories of pandas are numbers to LightGBM), columns cannot be told, and codes are needed.
-    """
-    lines = footer.splitlines()
-    saved = next((line.partition(":")[2] for line in lines if line.startswith("pandas_categorical:")), "null")
-    categories = json.loads(saved) or []
-    start = "[categorical_feature:"
-    declared = next((line.removeprefix(start).strip(" ]") for line in lines if line.startswith(start)), "")
-    columns = [int(column) for column in declared.split(",") if column.strip().isdigit()]
-    if len(columns) != len(categories):
-        columns = [column for column, info in enumerate(header["feature_infos"].split()) if info[0] not in "[n"]
-    return dict(zip(columns, categories, strict=True)) if len(columns) == len(categories) else {}

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from fwshapley.tables.trained_categories import read_xgboost_levels
 from fwshapley.trees.ensemble import Output, TreeEnsemble
 from fwshapley.trees.tree import (
     Model,
@@ -119,7 +120,7 @@ def read_xgboost_json(
             has_classes=objective.startswith("multi:") or (objective.startswith("binary:") and len(base) == 1),
             input_dtype="float32",
             missing_number=np.full(features, np.float32(missing), dtype=np.float64),
-            levels=_read_levels(booster),
+            levels=read_xgboost_levels(booster),
             levels_in_frames=True,
             unseen="error",
             source=f"xgboost.{source or 'Booster'}",
@@ -197,20 +198,3 @@ def _read_tree(tree: Mapping[str, Any], column: int, outputs: int, weight: float
             listed_left=False,
         )
     )
-
-
-def _read_levels(booster: Mapping[str, Any]) -> dict[int, list[Any]]:
-    """Return the categories of the DataFrame that the model was trained on, by column.
-
-    XGBoost 3.2 stores names that are not ASCII incorrectly; such columns have no levels, and need codes.
-    """
-    inner = booster["gbtree"] if booster["name"] == "dart" else booster
-    levels: dict[int, list[Any]] = {}
-    for column, encoding in enumerate(inner["model"].get("cats", {}).get("enc", [])):
-        values = encoding["values"]
-        if "offsets" not in encoding:
-            levels[column] = values
-        elif values and min(values) >= 0:
-            text = bytes(values)
-            levels[column] = [text[start:stop].decode("ascii") for start, stop in pairwise(encoding["offsets"])]
-    return levels

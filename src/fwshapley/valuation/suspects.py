@@ -102,5 +102,6 @@ def find_suspects(
     suggestions = None
     if x is not None:
         k = min(facts.get("k", 5), len(valuation) - 1)
-        suggestions = suggest_labels(x, valuation.labels, points, k=k, metric=facts.get("metric", "euclidean"))
+        metric, scale = facts.get("metric", "euclidean"), ("columns" in facts and hasattr(x, "columns")) or None
+        suggestions = suggest_labels(x, valuation.labels, points, k=k, metric=metric, scale=scale)
     return Suspects(valuation, names or [str(number) for number in range(len(valuation))], points, suggestions)

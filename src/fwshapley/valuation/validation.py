@@ -13,13 +13,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fwshapley._internal.checks import Array, shorten
+from fwshapley._internal.checks import Array, check_flag, shorten
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.wording import listed
+from fwshapley.tables.columns import infer_dtype
+from fwshapley.tables.distance_scaling import TableScaling, scale_table
 
 DEVICES = ("cpu", "cuda")
 """Kinds of device that have double precision."""
 
+FILL_ADVICE = "replace them, or drop the rows"
 REFERENCE_ADVICE = "no point of y can help to predict these; drop these reference points, or correct their labels"
 UNSEEN_ADVICE = "only labels seen in fit can be valued; fit with points of these classes, or correct the labels"
 
@@ -47,13 +50,70 @@ def reorder_columns(name: str, x: Array, columns: tuple[Any, ...] | None) -> Arr
     return x[list(columns)]
 
 
-def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.floating[Any]]:
+def scale_points(
+    name: str,
+    x: Array,
+    scale: bool | None,  # noqa: FBT001 - an option with three values
+) -> tuple[NDArray[np.floating[Any]], TableScaling | None, list[str]]:
+    """Return features as a table of finite numbers, how a DataFrame was scaled to it, and notes on that.
+
+    Args:
+        name: name of the argument.
+        x: features, (n, ...).
+        scale: prepare a DataFrame as `fwshapley value` prepares a file; None does so if it does not contain numbers
+            alone.
+    """
+    if scale is not None:
+        check_flag("scale", scale)
+    is_frame = isinstance(x, pd.DataFrame)
+    if scale and not is_frame:
+        raise TypeError(f"scale=True prepares the columns of a DataFrame, and {name} is a {type(x).__name__}: pass one")
+    if not is_frame or scale is False or (scale is None and all(_is_numeric(x.iloc[:, n]) for n in range(x.shape[1]))):
+        advice = "replace them, drop the rows, or pass scale=True, which fills in medians" if is_frame else FILL_ADVICE
+        if (
+            is_frame
+            and scale is None
+            and not all(isinstance(dtype, np.dtype) and dtype.kind != "O" for dtype in x.dtypes)
+        ):
+            x = x.to_numpy(np.float64, na_value=np.nan)
+        return check_points(name, x, advice=advice), None, []
+    if not x.size:
+        raise ValueError(f"{name} must have rows and columns, got shape {x.shape}")
+    scaling = scale_table(x, name)
+    points, notes = scaling.coordinates(x, name)
+    return points, scaling, [*scaling.notes, *notes]
+
+
+def scale_as(name: str, x: Array, scaling: TableScaling) -> NDArray[np.floating[Any]]:
+    """Return other points on the scale of the training points.
+
+    Args:
+        name: name of the argument.
+        x: a DataFrame with the columns of the training points.
+        scaling: of the training points.
+    """
+    if not isinstance(x, pd.DataFrame):
+        raise TypeError(f"{name} must be a DataFrame, as the training points are, got {type(x).__name__}")
+    if not len(x):
+        raise ValueError(f"{name} must have at least one row, got none")
+    return scaling.coordinates(x, name, scaled_by="the training points")[0]
+
+
+def _is_numeric(entries: pd.Series) -> bool:
+    """Whether a column contains numbers or flags alone."""
+    return pd.api.types.is_bool_dtype(entries) or pd.api.types.is_numeric_dtype(infer_dtype(entries))
+
+
+def check_points(
+    name: str, x: Array, columns: int | None = None, *, advice: str = FILL_ADVICE
+) -> NDArray[np.floating[Any]]:
     """Return features as a table of finite numbers; images are flattened.
 
     Args:
         name: name of the argument.
         x: features, (n, ...).
         columns: expected number of features, or None for any.
+        advice: what to do about missing numbers.
     """
     if hasattr(x, "toarray"):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix; pass {name}.toarray()")
@@ -79,7 +139,7 @@ def check_points(name: str, x: Array, columns: int | None = None) -> NDArray[np.
         row, column = np.argwhere(~finite)[0].tolist()
         raise ValueError(
             f"{name} must be finite, got {int((~finite).sum())} NaN or infinite numbers, the first in row {row}, "
-            f"column {column}; replace them, or drop the rows"
+            f"column {column}; {advice}"
         )
     return table
 

@@ -18,9 +18,17 @@ from torch import Tensor
 from fwshapley._internal.checks import Array, check_choice, check_whole
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.semivalues import Semivalue, check_weights
+from fwshapley.tables.distance_scaling import TableScaling
 from fwshapley.valuation.knn.closed_forms import ClosedForm, make_form
 from fwshapley.valuation.knn.distances import Metric, Places, place
-from fwshapley.valuation.validation import check_labels, check_points, column_names, reorder_columns
+from fwshapley.valuation.validation import (
+    check_labels,
+    check_points,
+    column_names,
+    reorder_columns,
+    scale_as,
+    scale_points,
+)
 
 MAX_DIRECT = 2**28
 """Coordinates up to which distances come from squared differences, which is exact where points coincide."""
@@ -44,6 +52,8 @@ class NeighborProblem:
         metric: how distances are measured.
         held_out: whether the reference points are the points themselves; each is then left out of its own game.
         column_names: names of the features, or None.
+        scaling: how columns of a DataFrame became features, if they were not used as they are.
+        notes: on that, in short sentences.
         digest: hash of points and labels.
         reference_keys: hash of each reference point and its label; None if `held_out`.
     """
@@ -59,6 +69,8 @@ class NeighborProblem:
     metric: Metric
     held_out: bool
     column_names: tuple[Any, ...] | None
+    scaling: TableScaling | None
+    notes: tuple[str, ...]
     digest: str
     reference_keys: Int64[Tensor, " references"] | None
 
@@ -139,6 +151,7 @@ def check_problem(
     utility: Utility = "soft",
     ties: Ties = "lowest",
     metric: Metric = "euclidean",
+    scale: bool | None = None,
 ) -> NeighborProblem:
     """Return the problem that arguments of `value_neighbors` describe, or raise an error that names the argument."""
     semivalues = tuple(check_weights(weights))
@@ -146,13 +159,12 @@ def check_problem(
         check_choice(name, value, get_args(choices))
     k = check_whole("k", k)
     names = column_names(x)
-    points = check_points("x", x)
+    points, scaling, notes = scale_points("x", x, scale)
     labels, classes = check_labels("y", y, len(points))
     others, reference_labels = None, labels
     if reference is not None:
         x_reference, y_reference = check_reference(reference)
-        x_reference = reorder_columns("reference[0]", x_reference, names)
-        others = check_points("reference[0]", x_reference, columns=points.shape[1])
+        others = place_points("reference[0]", x_reference, names, scaling, points.shape[1])
         reference_labels, _ = check_labels("reference[1]", y_reference, len(others), classes=classes)
     neighbors = len(points) - (reference is None)
     if k > neighbors:
@@ -169,9 +181,28 @@ def check_problem(
         metric=metric,
         held_out=others is None,
         column_names=names,
+        scaling=scaling,
+        notes=tuple(notes),
         digest=digest_points(points, labels, name_classes(classes)),
         reference_keys=None if others is None else _digest_rows(others, reference_labels),
     )
+
+
+def place_points(
+    name: str, x: Array, names: tuple[Any, ...] | None, scaling: TableScaling | None, columns: int
+) -> NDArray[np.floating[Any]]:
+    """Return the features of other points in the form of the training points' features.
+
+    Args:
+        name: name of the argument.
+        x: the other points.
+        names: of the training points' columns.
+        scaling: of the training points.
+        columns: number of features.
+    """
+    if scaling is not None:
+        return scale_as(name, x, scaling)
+    return check_points(name, reorder_columns(name, x, names), columns=columns)
 
 
 def check_reference(reference: object) -> tuple[Array, Array]:

@@ -19,9 +19,9 @@ from fwshapley.valuation.base import Valuator
 from fwshapley.valuation.knn.distances import NEVER, Metric, distances_directly, nearest, place
 from fwshapley.valuation.knn.engine import sum_values
 from fwshapley.valuation.knn.index import NeighborIndex
-from fwshapley.valuation.knn.problem import NeighborProblem, check_problem, digest_points
+from fwshapley.valuation.knn.problem import NeighborProblem, check_problem, digest_points, place_points
 from fwshapley.valuation.result import OTHER_POINTS, Valuation, make_valuation
-from fwshapley.valuation.validation import UNSEEN_ADVICE, check_device, check_labels, check_points, reorder_columns
+from fwshapley.valuation.validation import UNSEEN_ADVICE, check_device, check_labels, scale_points
 
 
 def value_neighbors(
@@ -34,6 +34,7 @@ def value_neighbors(
     utility: Utility = "soft",
     ties: Ties = "lowest",
     metric: Metric = "euclidean",
+    scale: bool | None = None,
     tolerance: float = 0.0,
     device: str | torch.device = "auto",
     n_jobs: int | None = None,
@@ -46,7 +47,7 @@ def value_neighbors(
     closed form (docs/math.md, section 6).
 
     Args:
-        x: features of the training points, (n, ...).
+        x: features of the training points, (n, ...): numbers, or a DataFrame also of texts, dates and flags.
         y: their labels: numbers or text.
         reference: points to predict and their labels, a pair (x, y). They should contain every class: a point whose
             class is missing can only do harm. None values each training point by how it helps to predict the others.
@@ -56,7 +57,11 @@ def value_neighbors(
             divided by the number of members if there are fewer than k; "vote", whether the correct label wins the vote
             among the k nearest.
         ties: of a vote go to the "lowest" class, or are "shared".
-        metric: "euclidean" or "cosine". Columns are not scaled: columns of large numbers count most.
+        metric: "euclidean" or "cosine".
+        scale: prepare the columns of a DataFrame as `fwshapley value` prepares those of a file: numbers are
+            standardized, dates become days, categories one coordinate each, missing numbers the median; constant
+            columns, row numbers and free text are left out. None does so if the DataFrame contains anything but
+            numbers and flags. Otherwise features are used as they are: columns of large numbers count most.
         tolerance: largest error of a value; larger is faster, since weightings that favor large coalitions depend on
             few neighbors.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
@@ -76,8 +81,8 @@ def value_neighbors(
         tensor([7])
     """
     valuator = KNNValuator(
-        k, weights=weights, utility=utility, ties=ties, metric=metric, tolerance=tolerance, device=device,
-        n_jobs=n_jobs, progress=progress,
+        k, weights=weights, utility=utility, ties=ties, metric=metric, scale=scale, tolerance=tolerance,
+        device=device, n_jobs=n_jobs, progress=progress,
     )  # fmt: skip
     return valuator.fit(x, y, reference).result_
 
@@ -113,6 +118,7 @@ class KNNValuator(Valuator):
         utility: Utility = "soft",
         ties: Ties = "lowest",
         metric: Metric = "euclidean",
+        scale: bool | None = None,
         tolerance: float = 0.0,
         device: str | torch.device = "auto",
         n_jobs: int | None = None,
@@ -123,6 +129,7 @@ class KNNValuator(Valuator):
         self.utility: Utility = utility
         self.ties: Ties = ties
         self.metric: Metric = metric
+        self.scale = scale
         self.tolerance = tolerance
         self.device = device
         self.n_jobs = n_jobs
@@ -142,8 +149,9 @@ class KNNValuator(Valuator):
         n_jobs = check_jobs(self.n_jobs)
         device = check_device(self.device)
         problem = check_problem(
-            x, y, reference, weights=self.weights, k=self.k, utility=self.utility, ties=self.ties, metric=self.metric
-        )
+            x, y, reference, weights=self.weights, k=self.k, utility=self.utility, ties=self.ties, metric=self.metric,
+            scale=self.scale,
+        )  # fmt: skip
         sums = sum_values(problem, tolerance=tolerance, device=device, n_jobs=n_jobs, progress=self.progress)
         result = make_valuation(
             sums,
@@ -158,7 +166,7 @@ class KNNValuator(Valuator):
         self.problem_ = problem
         self.result_ = result
         self.index_ = None
-        self.n_features_in_ = problem.n_columns
+        self.n_features_in_ = problem.n_columns if problem.scaling is None else x.shape[1]
         return self
 
     def value(self, x: Array, y: Array) -> Valuation:
@@ -173,7 +181,7 @@ class KNNValuator(Valuator):
         """
         self._check_fitted()
         problem, result, index = self.problem_, self.result_, self.index_
-        points = check_points("x", reorder_columns("x", x, problem.column_names), columns=problem.n_columns)
+        points = place_points("x", x, problem.column_names, problem.scaling, problem.n_columns)
         labels, _ = check_labels("y", y, len(points), classes=problem.classes, advice=UNSEEN_ADVICE)
         if index is None or index.problem is not problem:
             index = NeighborIndex(problem, device=check_device(self.device), progress=self.progress)
@@ -204,7 +212,7 @@ def _provenance(problem: NeighborProblem, *, tolerance: float) -> dict[str, Any]
         "reference": OTHER_POINTS if problem.held_out else "given",
         "points": problem.digest,
         "fwshapley": __version__,
-    }
+    } | ({"columns": list(problem.notes)} if problem.notes else {})
 
 
 class Suggestions(NamedTuple):
@@ -222,22 +230,29 @@ class Suggestions(NamedTuple):
 
 
 def suggest_labels(
-    x: Array, y: Array, points: Sequence[int] | Int64[Tensor, " points"], *, k: int = 5, metric: Metric = "euclidean"
+    x: Array,
+    y: Array,
+    points: Sequence[int] | Int64[Tensor, " points"],
+    *,
+    k: int = 5,
+    metric: Metric = "euclidean",
+    scale: bool | None = None,
 ) -> Suggestions:
     """Return the most frequent label among the k nearest other points; a tie goes to the nearest of the tied labels.
 
     Args:
-        x: features of all points, (n, ...).
+        x: features of all points, as `value_neighbors` takes them.
         y: their labels.
         points: indices of the points to suggest a label for.
         k: number of neighbors.
         metric: "euclidean" or "cosine".
+        scale: as for `value_neighbors`.
 
     Example:
         >>> suggest_labels([[0.0], [1.0], [1.1], [1.2]], ["a", "b", "b", "a"], points=[3], k=2).labels
         tensor([1])
     """
-    table = check_points("x", x)
+    table = scale_points("x", x, scale)[0]
     labels = torch.from_numpy(check_labels("y", y, len(table))[0])
     if check_whole("k", k) >= len(table):
         raise ValueError(f"k must be at most {len(table) - 1}, the number of other points, got {k}")
