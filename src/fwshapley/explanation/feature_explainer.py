@@ -186,7 +186,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         x: Array,
         *,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Outputs = "all",
+        outputs: Outputs = "auto",
         total: Total | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         errors: bool = False,
@@ -197,7 +197,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             x: a batch of inputs.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
             outputs: "all"; "predicted", the class that the model predicts, which takes a pass of the model; names or
-                numbers of some; or numbers for each input.
+                numbers of some; or numbers for each input. "auto" is the positive one of two classes, otherwise all.
             total: "raw" is the semivalue itself; "efficient" shifts it to sum to v(all players) - v(empty coalition).
                 "auto" is raw, except for the kernel objective, which learns efficient values only.
             batch_size: inputs at once.
@@ -224,7 +224,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         *,
         n_calls: int = 256,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Outputs = "all",
+        outputs: Outputs = "auto",
         seed: int | torch.Generator = 0,
         progress: bool = True,
     ) -> Attribution:
