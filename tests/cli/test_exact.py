@@ -213,7 +213,7 @@ def test_many_columns_are_sampled(folder: Path, tmp_path: Path) -> None:
     assert "standard error" in said
     table = pd.read_csv(wide)
     explainer = fw.InterventionalExplainer(model(folder, "total"), table, n_calls=100, progress=False)
-    expected = explainer.explain(table, weights=[fw.Shapley(), fw.Beta(4, 1)]).values[..., 0]
+    expected = np.asarray(explainer.explain(table, weights=[fw.Shapley(), fw.Beta(4, 1)]).values)[..., 0]
     names = list(table.columns)
     found = written(tmp_path / "direct", names)
     assert np.allclose(found, expected.transpose(1, 0, 2).reshape(-1, 13), atol=1e-9)

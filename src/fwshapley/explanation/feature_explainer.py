@@ -68,10 +68,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
 
     Example:
         >>> x = torch.randn(200, 3)
-        >>> model = torch.nn.Linear(3, 2)
+        >>> model = torch.nn.Linear(3, 4)  # log odds of four classes
         >>> explainer = fw.FeatureExplainer(model, device="cpu").fit(x, budget=fw.Budget(steps=20), progress=False)
         >>> explainer.explain(x[:5], weights=fw.Beta(4, 1)).values.shape  # inputs, players, outputs
-        torch.Size([5, 3, 2])
+        torch.Size([5, 3, 4])
     """
 
     error_model_: ErrorModel | None = None

@@ -56,7 +56,7 @@ NUMBERS_AT_ONCE = 2**22
 
 CALLS_PER_PLAYER = 8
 MIN_CALLS = 256
-"""Coalitions by default; the errors are then about those of 100 background rows (docs/guide/table.md)."""
+"""Coalitions by default. Sampling errors were then about as large as those of 100 background rows instead of all."""
 
 VALUES_AT_ONCE = 2**24
 """Numbers that the estimation from sampled coalitions holds at once."""
