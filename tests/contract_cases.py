@@ -246,6 +246,12 @@ for estimator in (*ENUMERATING, *SAMPLING):
         counts = ABOVE_ZERO | NONE | {"too small": 3}
         named(estimator, ask, {"n_calls": counts, "target_stderr": targets, "seed": SEEDS | GENERATORS})
 each(
+    fw.least_squares_values,
+    "shared",
+    {"a number": 1, "None": None},
+    lambda w, bad: asking(fw.least_squares_values)(w, shared=bad),
+)
+each(
     fw.Estimate.interval,
     "level",
     EVERY_REAL | NONE | {"one": 1.0},
@@ -1763,6 +1769,7 @@ named(
     lambda _, **bad: MAKERS[fw.InterventionalExplainer](**bad),
     {
         "n_background": ABOVE_ZERO,
+        "n_calls": ABOVE_ZERO | NONE | {"too small": 7},
         "seed": SEEDS,
         "output": CHOICE,
         "output_names": {"too many": ["a", "b"], "text": "a"},
@@ -1788,7 +1795,9 @@ named(
     fw.Explainer,
     lambda _, **bad: MAKERS[fw.Explainer](**bad),
     {
+        "game": CHOICE,
         "method": CHOICE,
+        "n_calls": ABOVE_ZERO | NONE,
         "output": CHOICE,
         "budget": BUDGETS | NONE,
         "seed": SEEDS,
@@ -1797,6 +1806,12 @@ named(
     },
 )
 row(fw.Explainer, "the method cannot be used", "linear", lambda _: MAKERS[fw.Explainer](method="linear"))
+row(
+    fw.Explainer,
+    "the method is of another game",
+    "game",
+    lambda _: MAKERS[fw.Explainer](method="enumeration", game="conditional"),
+)
 each(
     fw.Explainer.save,
     "path",

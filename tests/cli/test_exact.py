@@ -82,7 +82,7 @@ def written(out: Path, names: list[str] = NAMES) -> Any:  # noqa: ANN401 - an ar
 def expected_forest(folder: Path, *, background: bool) -> Any:  # noqa: ANN401 - an array
     train, test = table(folder, "train.csv"), table(folder, "test.csv")
     explainer = fw.TreeExplainer(model(folder, "forest"), train if background else None)
-    values = np.asarray(explainer.explain(test, weights=[fw.Shapley(), fw.Beta(16, 1)]).values)
+    values = np.asarray(explainer.explain(test, weights=[fw.Shapley(), fw.Beta(16, 1)], outputs="all").values)
     return values.transpose(1, 0, 3, 2).reshape(-1, 3)
 
 
@@ -92,10 +92,10 @@ def test_a_forest_explains_a_table_in_one_command(*, background: bool, folder: P
     options = ["-w", "1,1", "-w", "16,1", "--outputs", "all", "--out", tmp_path / "out", "--pictures", "1"]
     code, said, err = run("explain", f"{folder / 'models.py'}:forest", folder / "test.csv", *arguments, *options)
     assert (code, err) == (0, "")
-    rows = (
-        "hidden features take values from 50 background rows" if background else "training weights stand in for hidden"
-    )
-    assert f"method trees: sklearn.RandomForestClassifier is a tree ensemble; {rows}" in said
+    rows = "50 background rows" if background else "training weights stand in"
+    game = "interventional" if background else "path-dependent"
+    assert f"method trees, {game} game: sklearn.RandomForestClassifier is a tree ensemble; " in said
+    assert f"{rows}" in said
     assert ("--background gives rows" in said) != background
     assert np.allclose(written(tmp_path / "out"), expected_forest(folder, background=background), atol=1e-12)
     lines = pd.read_csv(tmp_path / "out" / "values.csv")
@@ -112,14 +112,14 @@ def test_fit_saves_an_exact_explainer_and_explain_uses_it(folder: Path, tmp_path
     name = f"{folder / 'models.py'}:forest"
     code, said, err = run("fit", name, folder / "train.csv", "--label", "kind", "--out", saved)
     assert (code, err) == (0, "")
-    assert "method trees:" in said
+    assert "method trees, interventional game:" in said
     assert "nothing is trained; --method learned trains a network" in said
     assert f"next: fwshapley explain {saved} INPUT --out explanations" in said
     assert open_explainer(saved).record.format.columns == ("a", "b", "c")
     options = ["-w", "1,1", "-w", "16,1", "--outputs", "all", "--out", tmp_path / "out", "--pictures", "0"]
     code, said, err = run("explain", saved, folder / "test.csv", *options)
     assert (code, err) == (0, "")
-    assert "exact values by TreeExplainer(5 trees, 3 players, background of 50 rows)" in said
+    assert "values by TreeExplainer(5 trees, 3 players, background of 50 rows)" in said
     assert np.allclose(written(tmp_path / "out"), expected_forest(folder, background=True), atol=1e-12)
     for option, *given in (
         ("--refine", "8"),
@@ -179,7 +179,7 @@ def test_linear_models_and_functions(name: str, method: str, folder: Path, tmp_p
     arguments = ["--background", background, *left_out, *options, "--out", tmp_path / "direct"]
     code, said, err = run("explain", asked, folder / "test.csv", *arguments)
     assert (code, err) == (0, "")
-    assert f"method {method}:" in said
+    assert f"method {method}, interventional game:" in said
     test = table(folder, "test.csv")
     explainer = fw.InterventionalExplainer(model(folder, name), table(folder, "train.csv"), progress=False)
     expected = explainer.explain(test, weights=fw.Beta(16, 1)).values[..., 0]
@@ -202,11 +202,53 @@ def test_linear_models_and_functions(name: str, method: str, folder: Path, tmp_p
         assert "model must be the model that" in err
 
 
+def test_many_columns_are_sampled(folder: Path, tmp_path: Path) -> None:
+    """By both commands, and with the values of Python."""
+    name, wide = f"{folder / 'models.py'}:total", folder / "wide.csv"
+    options = ["--pictures", "0", "--game", "interventional"]
+    arguments = ["--background", wide, *options, "--out", tmp_path / "direct"]
+    code, said, err = run("explain", name, wide, *arguments, "-w", "1,1", "-w", "4,1", "--n-calls", "100")
+    assert (code, err) == (0, "")
+    assert "method sampling, interventional game: 100 coalitions of 13 players are sampled" in said
+    assert "standard error" in said
+    table = pd.read_csv(wide)
+    explainer = fw.InterventionalExplainer(model(folder, "total"), table, n_calls=100, progress=False)
+    expected = np.asarray(explainer.explain(table, weights=[fw.Shapley(), fw.Beta(4, 1)]).values)[..., 0]
+    names = list(table.columns)
+    found = written(tmp_path / "direct", names)
+    assert np.allclose(found, expected.transpose(1, 0, 2).reshape(-1, 13), atol=1e-9)
+    code, said, err = run("fit", name, wide, "--game", "interventional", "--out", tmp_path / "fitted")
+    assert (code, err) == (0, "")
+    assert "method sampling, interventional game" in said
+    again = ["explain", tmp_path / "fitted", wide, "--model", name, "--out", tmp_path / "again", "--pictures", "0"]
+    code, said, err = run(*again)
+    assert (code, err) == (0, "")
+    assert "values by InterventionalExplainer(sampling, 13 players" in said
+    explainer = fw.InterventionalExplainer(model(folder, "total"), table, progress=False)
+    assert np.allclose(written(tmp_path / "again", names), explainer.explain(table).values[..., 0], atol=1e-9)
+    for option in (["--game", "interventional"], ["--n-calls", "100"]):
+        code, _, err = run(*again, "--force", *option)
+        assert code == 2
+        assert f"{option[0]} is for a model" in err
+    refused = ["fit", name, wide, "--game", "interventional", "--out", tmp_path / "none"]
+    for option, message in ((["--steps", "2"], "--steps"), (["--method", "learned"], "--method learned")):
+        code, _, err = run(*refused, *option)
+        assert code == 2
+        assert message in err
+
+
+def test_two_classes_are_explained_by_the_positive_one(folder: Path, tmp_path: Path) -> None:
+    arguments = ["explain", f"{folder / 'models.py'}:forest", folder / "test.csv", "--background", folder / "train.csv"]
+    code, _, err = run(*arguments, "--pictures", "0", "--out", tmp_path / "out")
+    assert (code, err) == (0, "")
+    assert set(pd.read_csv(tmp_path / "out" / "values.csv").output) == {"tea"}
+
+
 def test_an_option_of_training_asks_for_a_learned_explainer(folder: Path, tmp_path: Path) -> None:
     arguments = ["fit", f"{folder / 'models.py'}:forest", folder / "train.csv", "--out", tmp_path / "out"]
     code, said, _ = run(*arguments, "--steps", "2", "--device", "cpu")
     assert code == 0
-    assert "method learned: --steps is an option of training" in said
+    assert "method learned, conditional game: --steps is an option of training" in said
     assert not open_explainer(tmp_path / "out").is_exact
     for method in ("trees", "linear", "enumeration"):
         code, _, err = run(*arguments, "--force", "--method", method, "--calibrate")
@@ -233,7 +275,9 @@ def test_an_explainer_that_python_saved(folder: Path, tmp_path: Path) -> None:
 
 BAD = [
     (["models.py:line", "test.csv"], "--background must be given"),
-    (["models.py:total", "wide.csv", "--background", "wide.csv"], "13 players are too many for enumeration"),
+    (["models.py:forest", "test.csv", "--game", "interventional"], "--background must be given"),
+    (["models.py:total", "wide.csv", "--background", "wide.csv", "--game", "conditional"], "run fwshapley fit"),
+    (["models.py:total", "wide.csv", "--background", "wide.csv", "--n-calls", "5"], "n_calls must be at least 84"),
     (["models.py:forest", "others.csv"], "others.csv has no column 'c'"),
     (["models.py:forest", "test.csv", "--background", "others.csv"], "others.csv has no column 'c'"),
     (["models.py:forest", "test.csv", "--background", "none.csv"], "there is no file none.csv"),
@@ -244,8 +288,8 @@ BAD = [
     (["models.py:line", "gaps.csv", "--background", "train.csv"], "no row of gaps.csv can be explained: row 2: nan in"),
     (["models.py:boosting", "gaps.csv"], "nan in column 'b' is missing, and the model has no rule"),
     (["models.py:boosting", "test.csv", "--background", "gaps.csv"], "nan in column 'b', row 2, is missing"),
-    (["boosted.json", "test.csv", "--refine", "8"], "those of boosted.json are exact"),
-    (["boosted.json", "test.csv", "--errors"], "those of boosted.json are exact"),
+    (["boosted.json", "test.csv", "--refine", "8"], "those of boosted.json are not learned"),
+    (["boosted.json", "test.csv", "--errors"], "those of boosted.json are not learned"),
     (["none.json", "test.csv"], "none.json is missing"),
     (["test.csv", "test.csv"], "test.csv is not a folder of fwshapley fit"),
     (["none", "test.csv"], "there is no folder none"),

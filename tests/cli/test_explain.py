@@ -76,7 +76,7 @@ def test_rows_of_a_csv_file(table: Path, tmp_path: Path) -> None:
     assert values.weights.tolist() == ["Beta(16, 1)", "Beta(16, 1)", "Shapley", "Shapley"] * 2
     assert values.output.tolist() == ["coffee", "tea"] * 4
     frame = pd.DataFrame({"a": [0.5, -1.0], "town": ["Rome", "Oslo"], "code": ["1", "2"]})
-    expected = fw.load(table / "explainer", device="cpu").explain(frame, weights=fw.Shapley()).values
+    expected = fw.load(table / "explainer", device="cpu").explain(frame, weights=fw.Shapley(), outputs="all").values
     found = values[values.weights == "Shapley"][["a", "town", "code"]].to_numpy().reshape(2, 2, 3)
     assert np.allclose(found, expected.transpose(1, 2).numpy(), atol=1e-6)
     pictures = sorted(path.name for path in (tmp_path / "out" / "pictures").iterdir())
@@ -84,7 +84,7 @@ def test_rows_of_a_csv_file(table: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_predicted_is_asked_of_the_model_where_it_is_given(table: Path) -> None:
-    arguments = ["explain", table / "explainer", table / "drinks.csv", "--device", "cpu"]
+    arguments = ["explain", table / "explainer", table / "drinks.csv", "--device", "cpu", "--outputs", "predicted"]
     code, said, _ = run(*arguments)
     assert code == 0
     assert "outputs: predicted by the surrogate, which agrees with the model on" in said
@@ -113,6 +113,7 @@ def test_inputs_that_the_surrogate_decides_otherwise_are_warned_of(table: Path, 
     chosen = np.sort([*np.flatnonzero(otherwise)[:2], *np.flatnonzero(~otherwise)[:3]])
     frame.iloc[chosen].to_csv(tmp_path / "few.csv", index=False)
     arguments = ["--model", f"{tmp_path / 'otherwise.py'}:score", "--device", "cpu", "--pictures", "0"]
+    arguments += ["--outputs", "predicted"]
     code, told, _ = run("explain", table / "explainer", tmp_path / "few.csv", *arguments, "--out", tmp_path / "out")
     assert code == 0
     names = ["coffee", "tea"]

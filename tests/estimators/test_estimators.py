@@ -398,6 +398,25 @@ def test_a_target_out_of_reach_uses_all_n_calls(estimator: Estimator, smooth_gam
     assert 2000 - 4 * (14 + 1) < estimate.n_calls <= 2000
 
 
+@pytest.mark.parametrize("total", ["raw", "efficient"])
+@pytest.mark.usefixtures("unchecked")  # for speed
+def test_shared_calls_of_least_squares_are_within_four_standard_errors(
+    total: Total, smooth_game: Callable[..., Game]
+) -> None:
+    weightings = [Shapley(), Beta(4, 1), Beta(1, 4), Banzhaf(), LeaveOneOut()]
+    game = smooth_game(12)
+    estimate = least_squares_values(game, weightings, n_calls=400, total=total, shared=True)
+    assert 350 < estimate.n_calls <= 400
+    assert estimate.weights == weightings
+    truth = torch.stack([truth_of(game, weights, total) for weights in weightings])
+    assert ((estimate.values - truth).abs() <= 4 * estimate.stderr + 1e-9).all()
+    everything = least_squares_values(game, weightings, n_calls=2**12, total=total, shared=True)
+    assert_close(everything.values, truth)
+    assert (everything.stderr == 0).all()
+    one = least_squares_values(game, Beta(4, 1), n_calls=400, total=total, shared=True)
+    assert_close(one.values, least_squares_values(game, Beta(4, 1), n_calls=400, total=total).values)
+
+
 def test_results_do_not_depend_on_the_batch_size_of_least_squares_and_multilinear(
     smooth_game: Callable[..., Game],
 ) -> None:

@@ -384,7 +384,7 @@ def test_a_model_without_gradients_is_an_error(name: str) -> None:
     explainer = fit(fw.FeatureExplainer(Opaque(), surrogate=None), rows(50, 4))
     with pytest.raises(ValueError, match=f"{name} needs gradients, and Opaque has none"):
         baseline(name, explainer).explain(X_TABLE)
-    assert baseline("least_squares", explainer).explain(X_TABLE).values.shape == (5, 4, 2)
+    assert baseline("least_squares", explainer).explain(X_TABLE).values.shape == (5, 4, 1)  # of the second class
 
 
 def test_a_black_box_of_data_frames_is_explained_by_what_only_asks_it() -> None:

@@ -91,7 +91,8 @@ def test_the_method_is_chosen_by_the_model(model: Any, data: Any, method: str, r
     np.testing.assert_array_equal(found.base_values, expected.base_values)
     assert found.output_names == expected.output_names
     assert re.search(reason, chosen.reason)
-    assert repr(chosen) == f"Explainer({method}: {chosen.reason})"
+    assert chosen.game == ("path-dependent" if data is None else "interventional")
+    assert repr(chosen) == f"Explainer({method}, {chosen.game} game: {chosen.reason})"
 
 
 def wide(rows: Any) -> Any:  # noqa: ANN401 - rows
@@ -103,15 +104,52 @@ def wide(rows: Any) -> Any:  # noqa: ANN401 - rows
 def test_many_players_are_learned_and_groups_are_few() -> None:
     learned = explain(wide, WIDE)
     assert learned.method == "learned"
-    assert "14 players are too many for enumeration (limit 12)" in learned.reason
+    assert learned.game == "conditional"
+    assert "14 players are too many to enumerate coalitions (limit 12; game='interventional'" in learned.reason
     same = fw.FeatureExplainer(wide, device="cpu").fit(WIDE, budget=BUDGET, progress=False)
     found, expected = learned.explain(WIDE[:3]), same.explain(WIDE[:3])
     torch.testing.assert_close(found.values, expected.values, atol=0, rtol=0)
     grouped = explain(wide, WIDE, players=fw.groups({"first": range(7), "last": range(7, 14)}))
     assert grouped.method == "enumeration"
     assert grouped.explain(WIDE[:3]).values.shape == (3, 2, 1)
-    with pytest.raises(ValueError, match="method='enumeration' cannot be used: 14 players"):
-        explain(wide, WIDE, method="enumeration")
+
+
+def test_the_interventional_game_trains_nothing() -> None:
+    for name in ("forest", "linear", "neighbors"):
+        model, data, method, _ = CHOSEN[name]
+        assert explain(model, data, game="interventional").method == method
+    sampled = explain(wide, WIDE, game="interventional")
+    assert (sampled.method, sampled.game) == ("sampling", "interventional")
+    assert re.search(r"coalitions of 14 players are sampled .* 40 background rows", sampled.reason)
+    weights = [fw.Shapley(), fw.Beta(4, 1)]
+    found = sampled.explain(WIDE[:3], weights=weights)
+    exact = explain(wide, WIDE, method="enumeration")
+    assert exact.method == "enumeration"
+    expected = exact.explain(WIDE[:3], weights=weights)
+    assert (np.abs(found.values - expected.values) < 4 * np.asarray(found.stderr) + 1e-12).all()
+    assert explain(wide, WIDE, n_calls=120).method == "sampling"  # whoever asks for calls wants sampling
+    assert explain(wide, WIDE, method="sampling").method == "sampling"
+
+
+def test_a_method_of_the_other_game_is_refused() -> None:
+    for method in ("trees", "linear", "enumeration", "sampling"):
+        with pytest.raises(ValueError, match=f"method='{method}' explains the interventional game"):
+            explain(wide, WIDE, method=method, game="conditional")
+    with pytest.raises(ValueError, match="method='learned' explains the conditional game"):
+        explain(wide, WIDE, method="learned", game="interventional")
+    with pytest.raises(ValueError, match="data must be given"):
+        explain(CHOSEN["forest"][0], None, game="interventional")
+    with pytest.raises(ValueError, match=r"game='interventional' cannot be used: .*sampling needs a table"):
+        explain(seeded(ImageModel), images(4), players=fw.grid(8, 8, patch=4), game="interventional")
+    with pytest.raises(ValueError, match=r"method='enumeration' cannot be used: 17 players.*limit 16"):
+        explain(wide, np.zeros((3, 17)), method="enumeration")
+
+
+@pytest.mark.filterwarnings("ignore::fwshapley.training.FewStepsWarning")
+@pytest.mark.filterwarnings("ignore::fwshapley.explanation.FidelityWarning")
+def test_the_conditional_game_is_learned_for_any_model() -> None:
+    learned = explain(CHOSEN["linear"][0], X, game="conditional")
+    assert (learned.method, learned.game, learned.reason) == ("learned", "conditional", "it was requested")
 
 
 @pytest.mark.filterwarnings("ignore::fwshapley.training.FewStepsWarning")
@@ -192,8 +230,8 @@ def test_a_call_returns_what_shap_plots() -> None:
 def test_one_line_says_what_was_chosen(capfd: pytest.CaptureFixture[str]) -> None:
     explain(CHOSEN["linear"][0], X, progress=True)
     assert capfd.readouterr().err == (
-        "fw.Explainer: exact values, since LinearRegression is a sum of effects of its columns; hidden features take "
-        "values from 40 background rows\n"
+        "fw.Explainer: interventional game, exact values, since LinearRegression is a sum of effects of its columns; "
+        "hidden features take values from 40 background rows\n"
     )
     explain(CHOSEN["linear"][0], X)
     assert capfd.readouterr().err == ""

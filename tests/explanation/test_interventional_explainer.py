@@ -1,10 +1,11 @@
-"""Values by enumeration beside the sum over all coalitions, written out, and beside shap."""
+"""Enumerated values beside the sum over all coalitions, written out, and beside shap; sampled ones beside those."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,10 @@ from sklearn.preprocessing import OneHotEncoder
 from torch import nn
 
 import fwshapley as fw
-from fwshapley.explanation import interventional_explainer
+from fwshapley.explanation import background_rows, interventional_explainer
+from fwshapley.explanation.background_rows import choose_representatives, read_background
+from fwshapley.explanation.interventional_explainer import default_calls
+from fwshapley.tables.network_encoding import describe_table
 from models import TableModel, seeded
 
 RNG = np.random.default_rng(0)
@@ -201,12 +205,33 @@ def test_axioms_of_semivalues(seed: int, weights: fw.Semivalue) -> None:
     np.testing.assert_allclose(both, 2 * found - 3 * values(two), atol=1e-9)  # linearity
 
 
-def test_background_rows_are_chosen_by_the_seed() -> None:
-    chosen = [fw.InterventionalExplainer(product, X, n_background=5, seed=seed) for seed in (0, 0, 1)]
-    assert np.array_equal(chosen[0].background, chosen[1].background)
-    assert not np.array_equal(chosen[0].background, chosen[2].background)
-    assert chosen[0].provenance["background_rows"] == 5
-    assert chosen[0].provenance["background_available"] == 30
+def test_background_rows_are_distributed_like_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = fw.InterventionalExplainer(product, X, n_background=5)
+    assert chosen.provenance["background_rows"] == 5
+    assert chosen.provenance["background_available"] == 30
+    many = np.random.default_rng(1).normal(size=(500, 3)) ** 3
+    _, rows = read_background(many, any_model=True)
+    schema = describe_table(many, any_model=True)
+    mean = np.abs(many[choose_representatives(rows, schema, 40, seed=0)].mean(0) - many.mean(0)).sum()
+    at_random = [
+        np.abs(many[np.random.default_rng(seed).choice(500, 40, replace=False)].mean(0) - many.mean(0)).sum()
+        for seed in range(20)
+    ]
+    assert mean < np.quantile(at_random, 0.3)
+    monkeypatch.setattr(background_rows, "CANDIDATES", 100)
+    found = [choose_representatives(rows, schema, 40, seed=seed) for seed in (0, 0, 1)]
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+    assert len(set(found[0].tolist())) == 40
+
+
+def test_representatives_have_the_categories_and_gaps_of_all() -> None:
+    table = pd.DataFrame({"city": pd.Categorical(["Bonn"] * 40 + ["Oslo"] * 20 + ["Rome"] * 20), "age": np.nan})
+    table.loc[::2, "age"] = np.arange(40.0)
+    schema, rows = read_background(table, any_model=True)
+    some = table.iloc[choose_representatives(rows, schema, 16, seed=0)]
+    assert some.city.value_counts().to_dict() == {"Bonn": 8, "Oslo": 4, "Rome": 4}
+    assert some.age.isna().sum() == 8
 
 
 def test_missing_numbers_are_accepted_where_the_background_has_some() -> None:
@@ -234,6 +259,131 @@ def test_outputs_that_are_not_finite_are_refused() -> None:
         explainer.explain(np.array([[-2.0, 3.0]]))
 
 
-def test_too_many_players_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"2\*\*17 coalitions.*fw.groups"):
-        fw.InterventionalExplainer(product, np.zeros((2, 17)))
+WIDE = RNG.normal(size=(40, 14))
+SAMPLED = [fw.Shapley(), fw.Beta(4, 1), fw.Beta(0.7, 2.3), fw.Banzhaf()]
+
+
+def wide(rows: Float64[ndarray, "rows columns"]) -> Float64[ndarray, "rows outputs"]:
+    """Two outputs with interactions; the last column is ignored."""
+    return np.stack([np.tanh(rows[:, 0] * rows[:, 1] + rows[:, 2:8].sum(1)), np.sin(rows[:, 7:13]).prod(1)], 1)
+
+
+class WideModel(nn.Module):
+    """Log odds of two classes from 14 columns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(14, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+CITIES = pd.DataFrame(WIDE[:, :12], columns=list("abcdefghijkl")).assign(
+    city=pd.Categorical(RNG.choice(["Bonn", "Oslo", "Rome"], 40)), m=WIDE[:, 12]
+)
+
+
+def of_cities(table: pd.DataFrame) -> ndarray:
+    """A function of numbers and a category."""
+    return np.where(table["city"] == "Rome", table["a"], table["b"] * table["c"]) + np.tanh(table["d"] + table["m"])
+
+
+SAMPLED_CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "function": (wide, WIDE, {}),
+    "module": (seeded(WideModel), WIDE.astype(np.float32), {"device": "cpu"}),
+    "log odds": (seeded(WideModel), WIDE.astype(np.float32), {"device": "cpu", "output": "logit"}),
+    "table with categories": (of_cities, CITIES, {}),
+    "groups": (wide, WIDE, {"players": fw.groups({"a": [0, 2]}, 14)}),
+}
+
+
+@pytest.mark.parametrize("total", ["raw", "efficient"])
+@pytest.mark.parametrize(("model", "table", "options"), SAMPLED_CASES.values(), ids=list(SAMPLED_CASES))
+def test_sampled_values_are_within_their_errors(
+    model: Any,  # noqa: ANN401 - any model
+    table: Any,  # noqa: ANN401 - an array or a DataFrame
+    options: dict[str, Any],
+    total: Any,  # noqa: ANN401 - of two names
+) -> None:
+    options = options | {"progress": False}
+    exact = fw.InterventionalExplainer(model, table[:8], n_calls=2**14, **options)
+    sampled = fw.InterventionalExplainer(model, table[:8], n_calls=200, **options)
+    assert (exact.method, sampled.method) == ("enumeration", "sampling")
+    arguments: dict[str, Any] = {"weights": SAMPLED, "total": total, "outputs": "all"}
+    expected, found = exact.explain(table[20:24], **arguments), sampled.explain(table[20:24], **arguments)
+    assert expected.stderr is None
+    stderr = np.asarray(found.stderr)
+    assert stderr.shape == found.values.shape
+    assert (stderr > 0).all()
+    z = np.asarray(found.values - expected.values) / stderr
+    assert np.abs(z).max() < 4.5  # the largest of hundreds
+    assert np.square(z).mean() < 1.5
+    assert np.sqrt(np.square(stderr).mean()) < 0.3 * np.sqrt(np.square(expected.values).mean())
+    np.testing.assert_array_equal(found.base_values, expected.base_values)
+    gain = sampled.predict(table[20:24]) - found.base_values
+    sums = found.values.sum(2) if total == "efficient" else found.values[:1].sum(2)  # of Shapley in any case
+    np.testing.assert_allclose(sums, np.broadcast_to(gain, sums.shape), atol=1e-6)
+
+
+def test_few_players_are_enumerated_and_more_are_sampled() -> None:
+    few = fw.InterventionalExplainer(lambda rows: rows.sum(1), WIDE[:3, :12])
+    many = fw.InterventionalExplainer(lambda rows: rows.sum(1), WIDE[:3, :13])
+    assert (few.method, few.n_calls) == ("enumeration", 2**12)
+    assert (many.method, many.n_calls) == ("sampling", default_calls(13))
+    assert "sampling" in repr(many)
+    assert many.explain(WIDE[:2, :13]).provenance["n_calls"] == many.n_calls
+
+
+def test_sampled_values_do_not_depend_on_how_many_rows_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    explainer = fw.InterventionalExplainer(wide, WIDE[:6], n_calls=120, progress=False)
+    expected = explainer.explain(WIDE[:5], weights=SAMPLED)
+    monkeypatch.setattr(interventional_explainer, "NUMBERS_AT_ONCE", 1000)
+    monkeypatch.setattr(interventional_explainer, "VALUES_AT_ONCE", 1)
+    found = explainer.explain(WIDE[:5], weights=SAMPLED)
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-10)
+    np.testing.assert_allclose(np.asarray(found.stderr), np.asarray(expected.stderr), atol=1e-10)
+
+
+def test_sampling_is_determined_by_the_seed() -> None:
+    found = [
+        fw.InterventionalExplainer(wide, WIDE[:6], n_calls=120, seed=seed, progress=False).explain(WIDE[:2]).values
+        for seed in (0, 0, 1)
+    ]
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+
+
+def test_a_sampling_explainer_is_saved(tmp_path: Path) -> None:
+    explainer = fw.InterventionalExplainer(of_cities, CITIES, n_background=5, n_calls=120, progress=False)
+    explainer.save(tmp_path / "explainer.safetensors")
+    loaded = fw.load(tmp_path / "explainer.safetensors", model=of_cities, progress=False)
+    assert repr(loaded) == repr(explainer)
+    found, expected = loaded.explain(CITIES[:3]), explainer.explain(CITIES[:3])
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.stderr, expected.stderr)
+
+
+def test_additive_models_have_no_errors() -> None:
+    found = fw.InterventionalExplainer(lambda rows: rows @ np.arange(14), WIDE, n_calls=120, progress=False)
+    explained = found.explain(WIDE[:3])
+    expected = (WIDE[:3] - WIDE.mean(0)) * np.arange(14)
+    np.testing.assert_allclose(explained.values[..., 0], expected, atol=1e-9)
+    assert np.asarray(explained.stderr).max() < 1e-6
+
+
+def test_too_few_calls_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"n_calls must be at least 88 for 14 players, got 50"):
+        fw.InterventionalExplainer(wide, WIDE, n_calls=50)
+    with pytest.raises(ValueError, match=r"n_calls must be at least 16 for 4 players"):
+        fw.InterventionalExplainer(product, X, n_calls=15)
+
+
+def test_two_classes_are_explained_by_the_positive_one() -> None:
+    model = LogisticRegression().fit(X, CLASSES > 0)
+    explainer = fw.InterventionalExplainer(model, X[:6], progress=False)
+    found, both = explainer.explain(X[20:23]), explainer.explain(X[20:23], outputs="all")
+    assert found.outputs.tolist() == [[1]] * 3
+    np.testing.assert_array_equal(found.values, both.values[..., 1:])
+    np.testing.assert_allclose(both.values[..., 0], -both.values[..., 1], atol=1e-12)
+    assert fw.InterventionalExplainer(wide, WIDE[:6], n_calls=120).explain(WIDE[:1]).values.shape[2] == 2

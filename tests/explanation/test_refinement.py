@@ -302,7 +302,7 @@ def test_refined_values_are_as_far_from_the_truth_as_their_standard_errors_say(e
 
 def test_with_calls_for_all_coalitions_values_are_exact(of_one_weighting: fw.FeatureExplainer) -> None:
     x = rows(2, 7, seed=1)
-    found = refine(of_one_weighting, x, n_calls=128, weights=fw.Shapley(), progress=False)
+    found = refine(of_one_weighting, x, n_calls=128, weights=fw.Shapley(), outputs="all", progress=False)
     truth = torch.stack([fw.exact_values(of_one_weighting.game(each), fw.Shapley(), progress=False) for each in x])
     assert torch.allclose(found.values.double(), truth, atol=1e-6)
     assert found.stderr is not None
@@ -311,10 +311,9 @@ def test_with_calls_for_all_coalitions_values_are_exact(of_one_weighting: fw.Fea
 
 def test_an_explainer_of_one_weighting_refines_any(of_one_weighting: fw.FeatureExplainer) -> None:
     x, never_learned = rows(2, 7, seed=1), fw.Cardinality([1.0, 0, 0, 2, 0, 0, 1])
-    found = refine(of_one_weighting, x, n_calls=100, weights=[WEIGHTS[1], never_learned], progress=False)
-    truth = torch.stack(
-        [fw.exact_values(of_one_weighting.game(each), [WEIGHTS[1], never_learned], progress=False) for each in x], 1
-    )
+    both = [WEIGHTS[1], never_learned]
+    found = refine(of_one_weighting, x, n_calls=100, weights=both, outputs="all", progress=False)
+    truth = torch.stack([fw.exact_values(of_one_weighting.game(each), both, progress=False) for each in x], 1)
     check_agreement(found, truth)
     assert refine(of_one_weighting, x, n_calls=40, progress=False).weights == WEIGHTS[1]
 
@@ -354,7 +353,7 @@ def test_slopes_of_one_weighting_are_its_values(of_one_weighting: fw.FeatureExpl
     fitted, x = of_one_weighting.fitted_, rows(1, 7)
     slopes = network_slopes(fitted, x)
     centered = slopes.psi - slopes.psi.mean(1, keepdim=True)
-    values = of_one_weighting.explain(x).values[0].double()
+    values = of_one_weighting.explain(x, outputs="all").values[0].double()
     assert torch.allclose(centered, (values - values.mean(0)).expand(len(centered), -1, -1), atol=1e-6)
     assert torch.equal(
         choose_sizes(fitted.objective, torch.from_numpy(join_laws(WEIGHTS, 7))),

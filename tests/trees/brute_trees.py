@@ -68,7 +68,7 @@ def random_ensemble(
         feature_names=tuple(f"f{number}" for number in range(features)),
         output_names=tuple(f"o{number}" for number in range(outputs)),
         output="margin",
-        has_classes=outputs > 1,
+        has_classes=outputs > 2,
         input_dtype="float64",
     )
 

@@ -1,11 +1,11 @@
-"""Exact explainers on the command line: made of a model or loaded from a file, and asked. Nothing is trained."""
+"""Explainers that are not trained, on the command line: made of a model or loaded from a file, and asked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import OutputChoice, find_model
 from fwshapley.cli.request import Request
 from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.explanation.method_choice import Choice, Method, choose_method
+from fwshapley.explanation.method_choice import Choice, Game, Method, choose_method
 from fwshapley.tables.trained_categories import find_categories
 from fwshapley.trees.libraries import is_tree_model
 
@@ -89,17 +89,21 @@ class NamedModel:
         columns: tuple[str, ...] | None,
         *,
         method: Method,
+        game: Game = "auto",
+        n_calls: int | Literal["auto"] = "auto",
         output: OutputChoice = "auto",
         output_names: list[str] | None = None,
         device: str = "auto",
         seed: int = 0,
     ) -> Choice:
-        """Return the exact explainer that the model allows, or why there is none.
+        """Return the explainer that the model allows without training, or why there is none.
 
         Args:
             background: rows that stand in for hidden features.
             columns: their names.
             method: "auto", or the one to use.
+            game: as for `fw.Explainer`.
+            n_calls: as for `fw.Explainer`.
             output: scale of the values.
             output_names: names of outputs.
             device: of torch modules and trees.
@@ -110,6 +114,8 @@ class NamedModel:
                 self.model,
                 None if background is None else background.x,
                 method="trees" if method == "auto" and self.is_file else method,
+                game=game,
+                n_calls=n_calls,
                 players=None if columns is None else fw.columns(len(columns), columns),
                 output=output,
                 output_names=output_names,
@@ -118,27 +124,38 @@ class NamedModel:
             )
 
 
-def make_exact(
+def make_untrained(
     model: NamedModel,
     background: Inputs | None,
     columns: tuple[str, ...] | None,
     *,
+    game: Game,
+    n_calls: int | Literal["auto"],
     output_names: list[str] | None,
     device: str,
 ) -> tuple[ExactExplainer, str]:
-    """Return the exact explainer of a model, and a note on it; raise an error that says why there is none."""
-    if background is not None:
-        choice = model.choose(background, columns, method="auto", output_names=output_names, device=device)
-        if choice.explainer is None:
-            raise ValueError(
-                f"{model.name} has no exact values ({choice.reason}): train an explainer with fwshapley fit"
-            )
-        return choice.explainer, f"method {choice.method}: {choice.reason}"
-    if not is_tree_model(model.model):
+    """Return the explainer of a model that needs no training, and a note on it; raise an error that says why not."""
+    if game == "conditional":
         raise ValueError(
-            f"{model.name} is not a tree ensemble, so --background must be given: rows that stand in for hidden "
-            "features. Linear models and tables of at most 12 columns then have exact values; for other models, "
-            "train an explainer with fwshapley fit"
+            "--game conditional needs an explainer that is trained: run fwshapley fit, then explain with it"
+        )
+    if background is not None:
+        choice = model.choose(
+            background,
+            columns,
+            game="interventional",
+            method="auto",
+            n_calls=n_calls,
+            output_names=output_names,
+            device=device,
+        )
+        assert choice.explainer is not None  # noqa: S101 - the interventional game trains nothing
+        return choice.explainer, f"method {choice}"
+    if not is_tree_model(model.model) or game == "interventional":
+        why = "--game interventional" if is_tree_model(model.model) else f"{model.name}, which is not a tree ensemble,"
+        raise ValueError(
+            f"{why} needs rows that stand in for hidden features: --background must be given. Or train an explainer "
+            "with fwshapley fit"
         )
     try:
         choice = model.choose(None, columns, method="trees", output_names=output_names, device=device)
@@ -151,7 +168,7 @@ def make_exact(
             "stand in for hidden features, or train an explainer with fwshapley fit"
         ) from error
     assert choice.explainer is not None  # noqa: S101 - or there was an error
-    return choice.explainer, f"method trees: {choice.reason}; --background gives rows that do so instead"
+    return choice.explainer, f"method {choice}; --background gives rows that do so instead"
 
 
 def load_exact(path: Path, saved: SavedExplainer, name: str | None, device: str) -> ExactExplainer:
@@ -175,13 +192,13 @@ def load_exact(path: Path, saved: SavedExplainer, name: str | None, device: str)
 def refuse_estimates(name: str, request: Request) -> None:
     """Raise an error if an option is given that corrects or judges learned values."""
     if request.refine is not None:
-        raise ValueError(f"--refine corrects learned values, and those of {name} are exact: leave it out")
+        raise ValueError(f"--refine corrects learned values, and those of {name} are not learned: leave it out")
     if request.errors:
-        raise ValueError(f"--errors is about learned values, and those of {name} are exact: leave it out")
+        raise ValueError(f"--errors is about learned values, and those of {name} are not learned: leave it out")
 
 
 def explain_exactly(explainer: ExactExplainer, batch: Inputs, read_as: InputFormat, request: Request) -> Explanations:
-    """Return exact values of the inputs, and what the model predicts."""
+    """Return values of the inputs, with standard errors if they are sampled, and what the model predicts."""
     x = batch.x
     are_classes = explainer.has_classes and len(explainer.output_names) > 1
     outputs = request.choose_outputs(explainer.output_names, are_classes=are_classes)
@@ -242,6 +259,9 @@ def _read_trees(model: Any) -> Any:  # noqa: ANN401 - a TreeEnsemble, whose modu
 
 def _as_tensors(attribution: fw.Attribution) -> fw.Attribution:
     """Return an attribution with tensors, as those of learned explainers have."""
-    arrays = ("values", "base_values", "outputs", "inputs")
-    tensors: dict[str, Any] = {name: torch.from_numpy(np.array(getattr(attribution, name))) for name in arrays}
+    names = ("values", "stderr", "base_values", "outputs", "inputs")
+    arrays = {name: getattr(attribution, name) for name in names}
+    tensors: dict[str, Any] = {
+        name: torch.from_numpy(np.array(array)) for name, array in arrays.items() if array is not None
+    }
     return replace(attribution, **tensors)

@@ -1,4 +1,4 @@
-"""`fwshapley explain`: explain inputs, with a fitted explainer or a model that has exact values."""
+"""`fwshapley explain`: explain inputs, with a fitted explainer or with a model itself, without training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fwshapley.cli.exact import (
     about_unknown,
     explain_exactly,
     load_exact,
-    make_exact,
+    make_untrained,
     refuse_estimates,
 )
 from fwshapley.cli.explanation_files import FILES, Explanations, FileFormat, write_explanations
@@ -36,6 +36,7 @@ from fwshapley.cli.model_loading import EXPORTED, FOREIGN, KINDS_OF_MODEL, PICKL
 from fwshapley.cli.request import Request, read_weights
 from fwshapley.cli.skipped_rows import skip_rows
 from fwshapley.explanation.exact_explainer import ExactExplainer
+from fwshapley.explanation.method_choice import Game
 from fwshapley.semivalues import Total
 from fwshapley.tables.file_reader import check_exists
 
@@ -46,9 +47,10 @@ asked = partial(typer.Option, rich_help_panel="What to compute")
 written = partial(typer.Option, rich_help_panel="Results")
 
 SOURCE_HELP = (
-    "The --out of fwshapley fit, or an explainer saved by Python. Or a model, as for fit, whose exact values are "
-    "computed without fitting: a tree ensemble (also a model file of XGBoost or CatBoost in .json, of LightGBM in "
-    ".txt); with --background, also a linear model, or any model of at most 12 columns."
+    "The --out of fwshapley fit, or an explainer saved by Python. Or a model, as for fit, which is explained without "
+    "fitting: a tree ensemble (also a model file of XGBoost or CatBoost in .json, of LightGBM in .txt); with "
+    "--background, any model of a table. Values are exact for trees, linear models and at most 12 columns, otherwise "
+    "sampled."
 )
 INPUT_HELP = (
     "Inputs in the format of fit: .csv (also .csv.gz), .parquet, .xlsx (also file.xlsx:sheet) or .npz files, pictures, "
@@ -57,15 +59,39 @@ INPUT_HELP = (
 BACKGROUND_HELP = (
     "Rows that stand in for hidden features, such as the training data. Without it, the training weights of trees do."
 )
+CALLS_HELP = (
+    "Coalitions to sample with each background row, if values are sampled; more take longer and have smaller errors."
+)
 LABEL_HELP = "Column of labels: left out."
 MODEL_HELP = "The model of an explainer that does not contain it. Its code runs only if you name it."
 WEIGHTS_HELP = "Alpha and beta of one of several semivalues; may be repeated."
-OUTPUTS_HELP = "all, predicted, or names or numbers of outputs; by default predicted for classes, otherwise all."
+OUTPUTS_HELP = (
+    "all, predicted, or names or numbers of outputs. By default the positive one of two classes, the predicted one of "
+    "several, and otherwise all."
+)
+GAME_HELP = (
+    "What hidden columns become. interventional: values of background rows. conditional: unknown, to an explainer that "
+    "fwshapley fit trains."
+)
 TOTAL_HELP = "raw values, or efficient: shifted to sum to the prediction; auto is raw if the explainer can."
 REFINE_HELP = "Correct learned values with N sampled coalitions per input, such as 256: unbiased, with standard errors."
 ERRORS_HELP = "Also estimate the error of each learned value, if the explainer was fitted with --calibrate."
 FORMAT_HELP = "Format of values: by default csv for tables, npz for images."
 OUT_HELP = "Folder for values and pictures; without it they are only shown."
+
+
+class Background(NamedTuple):
+    """What becomes of hidden columns of a model.
+
+    Attributes:
+        path: of the rows that stand in for them.
+        game: as for `fw.Explainer`.
+        n_calls: as for `fw.Explainer`.
+    """
+
+    path: Path | None
+    game: Game
+    n_calls: int | Literal["auto"]
 
 
 class Opened(NamedTuple):
@@ -89,6 +115,8 @@ def explain(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help=INPUT_HELP)],
     *,
     background: Annotated[Path | None, given(metavar="DATA", help=BACKGROUND_HELP)] = None,
+    game: Annotated[Game, given(help=GAME_HELP)] = "auto",
+    n_calls: Annotated[int | None, given(min=1, metavar="N", help=CALLS_HELP)] = None,
     label: Annotated[str | None, given("--label", "-l", metavar="COLUMN", help=LABEL_HELP)] = None,
     ignore: Annotated[list[str] | None, given(metavar="COLUMN", help="Column to leave out; may be repeated.")] = None,
     names: Annotated[str | None, given(metavar="A,B,C", help="Names of the model's outputs.")] = None,
@@ -110,7 +138,7 @@ def explain(
 ) -> None:
     """Explain inputs: which columns or patches increase an output, and which decrease it.
 
-    A model with exact values needs no fitting; start with:
+    A model of a table needs no fitting; start with:
     fwshapley explain forest.py:model test.csv --background train.csv
 
     After fwshapley fit, for any model: fwshapley explain explainer test.csv --out explanations
@@ -129,12 +157,14 @@ def explain(
         if _is_model(source):
             if model is not None:
                 raise ValueError(f"--model is for a folder that does not contain its model: {source} is the model")
+            table = Background(background, game, "auto" if n_calls is None else n_calls)
             opened = _open_model(
-                source, inputs, background, wanted=wanted, output_names=output_names, request=request, device=device
+                source, inputs, table, wanted=wanted, output_names=output_names, request=request, device=device
             )
         else:
-            if background is not None or names is not None:
-                option = "--names" if background is None else "--background"
+            of_model = {"--background": background, "--names": names, "--n-calls": n_calls}
+            of_model["--game"] = None if game == "auto" else game
+            for option in [option for option, value in of_model.items() if value is not None]:
                 raise ValueError(f"{option} is for a model, and {source} is an explainer, which has its own")
             opened = _open_saved(Path(source), inputs, wanted=wanted, request=request, model=model, device=device)
         print_notes(filter(None, [*opened.notes, *opened.batch.notes, opened.batch.about_rows]))
@@ -166,27 +196,29 @@ def _is_model(source: str) -> bool:
 def _open_model(
     name: str,
     inputs: list[Path],
-    background: Path | None,
+    background: Background,
     *,
     wanted: InputFormat,
     output_names: list[str] | None,
     request: Request,
     device: str,
 ) -> Opened:
-    """Read inputs and background, and make the exact explainer of a model."""
+    """Read inputs and background, and make the explainer of a model without training."""
     refuse_estimates(name, request)
-    for path in [*inputs, *([] if background is None else [background])]:
+    for path in [*inputs, *([] if background.path is None else [background.path])]:
         check_exists(path)
     model = NamedModel.find(name, "auto")
     wanted = model.with_columns(replace(wanted, encoding=wanted.encoding or InputFormat.encoding))
     rows = None
-    if background is not None:
-        rows, wanted = read_inputs([background], wanted)
+    if background.path is not None:
+        rows, wanted = read_inputs([background.path], wanted)
     batch, wanted = read_inputs(inputs, wanted)
     if wanted.kind == "images":
-        raise ValueError(f"{batch.files[0]}: images have no exact values; train an explainer with fwshapley fit")
+        raise ValueError(f"{batch.files[0]}: images need an explainer that is trained, by fwshapley fit")
     columns = wanted.columns or batch.names
-    explainer, note = make_exact(model, rows, columns, output_names=output_names, device=device)
+    explainer, note = make_untrained(
+        model, rows, columns, game=background.game, n_calls=background.n_calls, output_names=output_names, device=device
+    )
     notes = [*(rows.notes if rows is not None else ()), model.about_columns, note, about_scale(explainer)]
     return Opened(explainer, batch, wanted, notes)
 
@@ -213,7 +245,7 @@ def _open_saved(
     if saved.is_exact:
         refuse_estimates(str(path), request)
         explainer = load_exact(path, saved, model, device)
-        notes = [f"exact values by {explainer!r}", about_scale(explainer)]
+        notes = [f"values by {explainer!r}", about_scale(explainer)]
     else:
         explainer = load_learned(path, saved, model, device)
         check_errors(explainer, request)

@@ -47,7 +47,7 @@ from fwshapley.cli.training import (
 from fwshapley.explanation.error_model import MIN_INPUTS
 from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.explanation.fitting import PARTS, NetworkName, ObjectiveName
-from fwshapley.explanation.method_choice import Choice, Method
+from fwshapley.explanation.method_choice import Choice, Game, Method
 from fwshapley.explanation.persistence import FILE
 from fwshapley.tables.file_reader import check_exists
 
@@ -76,8 +76,13 @@ DATA_HELP = (
 )
 METHOD_HELP = (
     "How values are computed. auto: exactly, by the first of trees, linear and enumeration (at most 12 columns) that "
-    "the model allows, if no option of training is given; otherwise learned."
+    "the model allows, if no option of training is given; otherwise learned, or with --game interventional by sampling."
 )
+GAME_HELP = (
+    "What hidden columns become. interventional: values of rows of DATA; trains nothing, and samples coalitions if "
+    "there is no exact method. conditional: unknown, to a network that is trained."
+)
+CALLS_HELP = "Coalitions to sample with each row that stands in for hidden columns; otherwise as many as usual."
 VALID_HELP = "Inputs for validation of training; otherwise a tenth of DATA is held out."
 PATCH_HELP = "Players are patches of N x N pixels; by default at most 16 along a side."
 SEGMENTS_HELP = "Players are segments of images: a .npy file of numbers 0, 1, 2, ..., (height, width)."
@@ -107,7 +112,9 @@ def fit(
     sample: Annotated[int | None, read(min=2, metavar="N", help="Use only N inputs, chosen at random.")] = None,
     patch: Annotated[int | None, explained(min=1, metavar="N", help=PATCH_HELP)] = None,
     segments: Annotated[Path | None, explained(metavar="FILE", help=SEGMENTS_HELP)] = None,
+    game: Annotated[Game, explained(help=GAME_HELP)] = "auto",
     method: Annotated[Method, explained(help=METHOD_HELP)] = "auto",
+    n_calls: Annotated[int | None, explained(min=1, metavar="N", help=CALLS_HELP)] = None,
     output: Annotated[OutputChoice, explained(help=OUTPUT_HELP)] = "auto",
     names: Annotated[str | None, explained(metavar="A,B,C", help="Names of the model's outputs.")] = None,
     seconds: Annotated[float | None, trained(metavar="X", help="Time to train; 120 without --steps.")] = None,
@@ -154,20 +161,22 @@ def fit(
         inputs, wanted = read_inputs([data], found.with_columns(wanted), most=sample, seed=seed)
         players, about_players = _players_of_options(inputs, wanted, patch, segments)
         output_names = None if names is None else [name.strip() for name in names.split(",")]
-        if wanted.kind == "images" and asked not in ("auto", "learned"):
-            raise ValueError(f"--method {asked} is for tables; {data} contains images: leave it out")
-        choice = Choice(None, "learned", why or "images have no exact values")
+        if wanted.kind == "images":
+            _check_method_for_images(asked, game, data)
+        choice = Choice(None, "learned", "conditional", why or "images have no exact values")
         if asked != "learned" and wanted.kind != "images":
             choice = found.choose(
                 inputs,
                 wanted.columns or inputs.names,
                 method=asked,
+                game=game,
+                n_calls="auto" if n_calls is None else n_calls,
                 output=output,
                 output_names=output_names,
                 device=device,
                 seed=seed,
             )
-        about_method = f"method {choice.method}: {choice.reason}"
+        about_method = f"method {choice}"
         if choice.explainer is not None:
             notes = (*inputs.notes, *filter(None, [found.about_columns]), about_players, about_method)
             _print_plan(found, (*notes, about_scale(choice.explainer)))
@@ -212,13 +221,27 @@ def fit(
 def _asked_method(arguments: Mapping[str, Any]) -> tuple[Method, str]:
     """Return the method, which is learned if an option of training is given, and why."""
     method: Method = arguments["method"]
+    game: Game = arguments["game"]
+    if method == "auto" and game == "conditional":
+        return "learned", "--game conditional asks for it"
+    if method == "learned" and game == "interventional":
+        raise ValueError("--method learned explains the conditional game: leave it out, or --game interventional")
     given = [name for name in OF_TRAINING if arguments[name] is not None and arguments[name] is not False]
     if not given:
         return method, "it was asked for" if method == "learned" else ""
     option = f"--{given[0]}"
+    if game == "interventional":
+        raise ValueError(f"{option} is an option of training, and --game interventional trains nothing: leave one out")
     if method in ("auto", "learned"):
         return "learned", f"{option} is an option of training"
     raise ValueError(f"{option} is an option of training, and --method {method} trains nothing: leave one of them out")
+
+
+def _check_method_for_images(method: Method, game: Game, data: Path) -> None:
+    """Raise an error if a method or a game is requested that images do not have."""
+    option = "--game interventional" if game == "interventional" else f"--method {method}"
+    if method not in ("auto", "learned") or game == "interventional":
+        raise ValueError(f"{option} is for tables; {data} contains images: leave it out")
 
 
 def _print_next(out: Path, model: str | None, files: list[str]) -> None:

@@ -10,6 +10,7 @@ import fwshapley as fw
 from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import listed
 from fwshapley.cli.input_format import parse_number_list
+from fwshapley.explanation.default_outputs import default_outputs
 from fwshapley.semivalues import Total
 
 
@@ -44,6 +45,9 @@ class Request:
             names: of all outputs.
             are_classes: whether one of them is predicted.
         """
+        usual = default_outputs(len(names), are_classes=are_classes)
+        if self.outputs is None and not isinstance(usual, str):
+            return usual
         wanted = self.outputs or ("predicted" if are_classes else "all")
         if wanted in ("all", "predicted"):
             return wanted

@@ -224,15 +224,24 @@ def estimate_each(
             results.append(estimate(run))
     if not isinstance(weights, (list, tuple)):
         return results[0]
-    first = results[0]
+    return stack_estimates(results, n_calls=sum(result.n_calls for result in results))
+
+
+def stack_estimates(results: Sequence[Estimate], *, n_calls: int) -> Estimate:
+    """Return the estimates of several semivalues as that of a list.
+
+    Args:
+        results: each of one semivalue.
+        n_calls: number of coalitions evaluated for all of them.
+    """
     return Estimate(
         torch.stack([result.values for result in results]),
         torch.stack([result.stderr for result in results]),
         torch.stack([result.freedom for result in results]),
-        n_calls=sum(result.n_calls for result in results),
+        n_calls=n_calls,
         weights=[result.weightings[0] for result in results],
-        total=first.total,
-        method=method,
+        total=results[0].total,
+        method=results[0].method,
     )
 
 

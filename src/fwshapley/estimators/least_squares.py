@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
+from fwshapley._internal.checks import check_flag
 from fwshapley.coalitions import MAX_RANK, draw_distinct
 from fwshapley.estimators.estimate import (
     MIN_FREEDOM,
@@ -31,11 +33,13 @@ from fwshapley.estimators.estimate import (
     estimate_each,
     no_errors,
     pooled_errors,
+    stack_estimates,
     unknown_errors,
 )
 from fwshapley.games.game import AnyGame
-from fwshapley.semivalues import Semivalue, Total, proper_sizes
+from fwshapley.semivalues import Semivalue, Total, check_weights, proper_sizes
 
+METHOD = "least squares"
 TREND_TERMS = 4
 JACKKNIFE_GROUPS = 64
 FIRST_LOOK = 256
@@ -53,6 +57,7 @@ def least_squares_values(
     total: Total = "raw",
     paired: bool | None = None,
     target_stderr: float | None = None,
+    shared: bool = False,
     seed: int | torch.Generator = 0,
     n_players: int | None = None,
     batch_size: int = 2**14,
@@ -63,10 +68,11 @@ def least_squares_values(
     Args:
         game: value of coalitions; a plain function needs `n_players`.
         weights: the semivalue, or a list.
-        n_calls: most game calls for each semivalue; 2**n are enough for exact values.
+        n_calls: most game calls for each semivalue, or in total if they are shared; 2**n are enough for exact values.
         total: "raw" values, or "efficient" ones, shifted to sum to v(all players) - v(no players).
         paired: draw complements together; None does so for symmetric laws, where it lowers the error.
         target_stderr: stop early once no standard error exceeds this.
+        shared: draw coalitions once for all semivalues of a list, each size as often as they need it on average.
         seed: an integer, or a generator on the game's device.
         n_players: number of players, if the game does not have it.
         batch_size: most coalitions per call of the game.
@@ -81,40 +87,57 @@ def least_squares_values(
         >>> print(estimate.method, estimate.values.shape)
         least squares torch.Size([8])
     """
-    return estimate_each(
-        "least squares",
-        lambda run: _estimate_by_strata(run, paired=paired),
-        game,
-        weights,
-        n_calls=n_calls,
-        total=total,
-        target_stderr=target_stderr,
-        seed=seed,
-        n_players=n_players,
-        batch_size=batch_size,
-        progress=progress,
-    )
+    options: dict[str, Any] = {
+        "n_calls": n_calls,
+        "total": total,
+        "target_stderr": target_stderr,
+        "seed": seed,
+        "n_players": n_players,
+        "batch_size": batch_size,
+        "progress": progress,
+    }
+    weightings = check_weights(weights)
+    check_flag("shared", shared)
+    if not shared or len(weightings) == 1:
+
+        def estimate(run: Run) -> Estimate:
+            return _estimate(run, [run.weights], paired=paired)[0]
+
+        return estimate_each(METHOD, estimate, game, weights, **options)
+    with Run(game, weightings[0], method=METHOD, **options) as run:
+        return stack_estimates(_estimate(run, weightings, paired=paired), n_calls=run.game.calls)
 
 
-def _estimate_by_strata(run: Run, *, paired: bool | None) -> Estimate:
-    """Estimate from a stratified sample of as many coalitions as the calls allow."""
-    law = torch.from_numpy(run.weights.size_law(run.n)).to(run.game.device)
+def _estimate(run: Run, weightings: Sequence[Semivalue], *, paired: bool | None) -> list[Estimate]:
+    """Estimate semivalues from one stratified sample of as many coalitions as the calls allow."""
+    device = run.game.device
+    laws = [torch.from_numpy(semivalue.size_law(run.n)).to(device) for semivalue in weightings]
+    join_laws = [torch.from_numpy(semivalue.join_law(run.n)).to(device) for semivalue in weightings]
     run.check_calls(min(2 * (run.n + TREND_TERMS), 2**run.n - 2), f"for {run.n} players")
     run.evaluate_ends()
     if run.n == 1:
-        return run.estimate_of_one_player()
+        return [replace(run.estimate_of_one_player(), weights=semivalue) for semivalue in weightings]
+    law = torch.stack(laws).mean(0)
     if paired is None:
         paired = torch.allclose(law, law.flip(0), rtol=1e-9, atol=0)
     design = _Design(law, run.calls_left, paired=paired, generator=run.generator)
     coalition_values = run.empty.new_empty(0, len(run.empty))
+    fits = []
     for calls in _looks(run.calls_left, stop_early=run.target_stderr is not None):
         sample = design.sample(calls)
         new_values = run.evaluate(sample.coalitions[len(coalition_values) :])
         coalition_values = torch.cat([coalition_values, new_values])
-        values, errors = _fit_values(_Problem(run, law), sample, coalition_values - run.empty)
-        if run.is_precise(errors.stderr):
+        gains = coalition_values - run.empty
+        fits = [
+            _fit_values(_Problem(run, join_law, size_law), sample.under(size_law), gains)
+            for join_law, size_law in zip(join_laws, laws, strict=True)
+        ]
+        if all(run.is_precise(errors.stderr) for _, errors in fits):
             break
-    return run.estimate(values, errors)
+    return [
+        replace(run.estimate(values, errors), weights=semivalue)
+        for (values, errors), semivalue in zip(fits, weightings, strict=True)
+    ]
 
 
 def _looks(calls: int, *, stop_early: bool) -> Iterator[int]:
@@ -131,10 +154,14 @@ class _Sample(NamedTuple):
 
     coalitions: Bool[Tensor, "coalitions n"]
     weights: Float64[Tensor, " coalitions"]
-    """Weighted sums over the coalitions estimate means under the law."""
+    """Weighted sums over the coalitions estimate sums over sizes of the mean of each size, or means under a law."""
     stratum: Int[Tensor, " units"]
     share: Float64[Tensor, " units"]
     """Share of its stratum that has been drawn: 1 where all of it has."""
+
+    def under(self, law: Float64[Tensor, " sizes"]) -> _Sample:
+        """Return the sample with weights whose sums estimate means under a law."""
+        return self._replace(weights=self.weights * law[self.coalitions.sum(1) - 1])
 
 
 class _Design:
@@ -199,7 +226,7 @@ class _Design:
         divisor = torch.where(expected < 1, expected, counts)[self.stratum].to(self.law.device)
         coalitions = torch.stack([self.heads, ~self.heads], 1).flatten(0, 1) if self.paired else self.heads
         sizes = coalitions.sum(1)
-        weights = self.law[sizes - 1] / divisor.repeat_interleave(self.unit_calls)
+        weights = 1 / divisor.repeat_interleave(self.unit_calls)
         if self.paired:
             weights = torch.where(2 * sizes == self.n, weights / 2, weights)
         share = divisor / self.capacity[self.stratum].to(self.law.device)
@@ -258,9 +285,9 @@ class _Problem:
     gain of S  =  sum of psi over S  +  trend(|S|) @ gamma  +  residual,    sum of psi = gain of all players
     """
 
-    def __init__(self, run: Run, law: Float64[Tensor, " sizes"]) -> None:
+    def __init__(self, run: Run, join_law: Float64[Tensor, " n"], law: Float64[Tensor, " sizes"]) -> None:
         self.n, self.gain, self.raw = run.n, run.gain, run.total == "raw"
-        n, join_law = run.n, run.join_law
+        n = run.n
         sizes = torch.from_numpy(proper_sizes(n)).to(law.device)
         # The trend vanishes for the empty coalition and for all players, whose values are known.
         position = 2 * sizes / n - 1

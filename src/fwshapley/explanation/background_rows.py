@@ -1,11 +1,12 @@
-"""Tables that exact explainers get: a background, and rows to explain. Nothing here imports torch."""
+"""Tables that explainers without training get: a background, and rows to explain. Nothing here imports torch."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
+from scipy.spatial.distance import cdist
 
 from fwshapley._internal.checks import Array
 from fwshapley.tables.network_encoding import TableSchema, Trained, describe_table
@@ -14,6 +15,9 @@ from fwshapley.tables.unusable_entries import UnusableEntry
 Rows = Float64[ndarray, "rows columns"]
 
 TABLE_AXES = 2
+
+CANDIDATES = 2000
+"""Rows that representatives are chosen from and should represent; their distances take 32 MB."""
 
 
 def read_background(background: Array, *, any_model: bool, trained: Trained | None = None) -> tuple[TableSchema, Rows]:
@@ -65,6 +69,52 @@ def find_unusable(name: str, x: Array, schema: TableSchema) -> list[UnusableEntr
         return schema.find_unusable(table)
     except TypeError as error:
         raise TypeError(f"{name} cannot be used: {error}") from error
+
+
+def choose_representatives(rows: Rows, schema: TableSchema, most: int, seed: int) -> Int64[ndarray, " some"]:
+    """Return the numbers of some rows whose distribution is close to that of all, in increasing order.
+
+    Rows are added one by one, each such that the energy distance between the chosen rows and all of them becomes least
+    (the greedy form of Mak and Joseph's support points, 2018). They count the same. Of more than `CANDIDATES` rows, a
+    random sample is represented.
+
+    Args:
+        rows: of a table, as numbers.
+        schema: of the table.
+        most: rows to return; all if there are fewer.
+        seed: of the sample.
+    """
+    if len(rows) <= most:
+        return np.arange(len(rows))
+    generator = np.random.default_rng(seed)
+    sample = np.sort(generator.choice(len(rows), min(max(CANDIDATES, 2 * most), len(rows)), replace=False))
+    points = _as_points(rows[sample], schema)
+    to_all = cdist(points, points).mean(1)
+    to_chosen = np.zeros(len(points))
+    chosen: list[int] = []
+    for count in range(1, most + 1):
+        gain = to_all - to_chosen / count
+        gain[chosen] = np.inf
+        chosen.append(int(gain.argmin()))
+        to_chosen += cdist(points, points[chosen[-1:]])[:, 0]
+    return np.sort(sample[chosen])
+
+
+def _as_points(rows: Rows, schema: TableSchema) -> Float64[ndarray, "rows coordinates"]:
+    """Return rows as points in which every column counts the same: two rows are sqrt(2) apart in each, or nearly so."""
+    coordinates = []
+    for numbers, column in zip(rows.T, schema.columns, strict=True):
+        if column.n_codes:
+            coordinates.append(np.eye(column.n_codes)[numbers.astype(int)])
+            continue
+        missing = np.isnan(numbers)
+        known = numbers[~missing]
+        spread = known.std() if len(known) else 0.0
+        scaled = np.zeros(len(numbers))
+        if spread > 0:
+            scaled[~missing] = (known - known.mean()) / spread
+        coordinates += [scaled[:, None], missing[:, None]]
+    return np.concatenate(coordinates, 1, dtype=np.float64)
 
 
 def _check_table(name: str, x: Array) -> Array:

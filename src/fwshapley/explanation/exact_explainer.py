@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -14,6 +14,7 @@ from numpy import ndarray
 from fwshapley._internal.checks import Array, check_choice, check_kind, check_whole, shorten
 from fwshapley._internal.wording import counted, listed
 from fwshapley.explanation.attribution import Attribution
+from fwshapley.explanation.default_outputs import default_outputs
 from fwshapley.explanation.shap_explanation import to_shap
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import Semivalue, Total, check_weights, join_laws
@@ -29,15 +30,19 @@ SAME_MODEL = 1e-4
 """Largest difference, relative and absolute, between predictions of the same model on different machines."""
 
 
+WeightedValues = Float64[ndarray, "weightings rows players outputs"]
+
+
 class ExactExplainer(ABC):
-    """Computes exact values of the players of each input, under any number of weightings.
+    """Computes values of the players of each input without training, under any number of weightings.
+
+    They are exact, except those that `InterventionalExplainer` samples.
 
     Attributes:
         players: of the game.
         output_names: one per output.
         base_values: (outputs,), the value of the empty coalition.
         has_classes: whether the outputs are mutually exclusive classes.
-        method: name of the method, in results.
         metadata: anything JSON-compatible that `save` writes into the file, such as how the explainer was made.
     """
 
@@ -45,7 +50,6 @@ class ExactExplainer(ABC):
     output_names: tuple[str, ...]
     base_values: Float64[ndarray, " outputs"]
     has_classes: bool
-    method: ClassVar[str]
     metadata: dict[str, Any] | None = None
 
     def explain(
@@ -53,7 +57,7 @@ class ExactExplainer(ABC):
         x: Array,
         *,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: str | Sequence[int] | Sequence[str] = "all",
+        outputs: str | Sequence[int] | Sequence[str] = "auto",
         total: Total = "raw",
     ) -> Attribution:
         """Return the values of the players of each row.
@@ -61,25 +65,29 @@ class ExactExplainer(ABC):
         Args:
             x: (rows, features), an array or a DataFrame.
             weights: a semivalue or a list of them, which costs little more; by default Shapley.
-            outputs: "all"; "predicted", the class with the largest prediction; or names or numbers of some.
+            outputs: "all"; "predicted", the class with the largest prediction; or names or numbers of some. "auto" is
+                the positive one of two classes, otherwise all.
             total: "raw" for the semivalue itself; "efficient" shifts it to sum to the prediction less the base value.
         """
         check_choice("total", total, get_args(Total))
         weightings = check_weights(weights)
         join_laws(weightings, self.players.n_players)  # refuses weights for another number of players
         rows = self._encode(x)
+        if isinstance(outputs, str) and outputs == "auto":
+            outputs = default_outputs(len(self.output_names), are_classes=self.has_classes)
         chosen: Any = self._choose_outputs(outputs, rows)  # numpy arrays, which an Attribution may hold
-        values: Any = self._values(rows, weightings)
-        if total == "efficient":
-            gain = self._predict(rows) - self.base_values
-            values += ((gain - values.sum(2)) / self.players.n_players)[:, :, None]
+        values: Any
+        stderr: Any
+        values, stderr = self._estimate(rows, weightings, total)
         if not (isinstance(outputs, str) and outputs == "all"):
             values = np.take_along_axis(values, chosen[None, :, None], 3)
+            stderr = None if stderr is None else np.take_along_axis(stderr, chosen[None, :, None], 3)
         inputs: Any
         inputs, encodings = self._as_shown(x, rows)
         is_list = isinstance(weights, list | tuple)
         return Attribution(
             values=values if is_list else values[0],
+            stderr=stderr if is_list or stderr is None else stderr[0],
             base_values=self.base_values[chosen],
             outputs=chosen,
             inputs=inputs,
@@ -96,7 +104,7 @@ class ExactExplainer(ABC):
         x: Array,
         *,
         weights: Semivalue | None = None,
-        outputs: str | Sequence[int] | Sequence[str] = "all",
+        outputs: str | Sequence[int] | Sequence[str] = "auto",
     ) -> Explanation:
         """Explain inputs as shap's explainers do; values and base value add up to the prediction.
 
@@ -152,11 +160,19 @@ class ExactExplainer(ABC):
     def _predict(self, rows: Float64[ndarray, "rows features"]) -> Float64[ndarray, "rows outputs"]:
         """Return what the model predicts from encoded rows: the value of all players together."""
 
+    def _estimate(
+        self, rows: Float64[ndarray, "rows features"], weightings: Sequence[Semivalue], total: Total
+    ) -> tuple[WeightedValues, WeightedValues | None]:
+        """Return the values of encoded rows, and their standard errors unless they are exact."""
+        values = self._values(rows, weightings)
+        if total == "efficient":
+            gain = self._predict(rows) - self.base_values
+            values += ((gain - values.sum(2)) / self.players.n_players)[:, :, None]
+        return values, None
+
     @abstractmethod
-    def _values(
-        self, rows: Float64[ndarray, "rows features"], weightings: Sequence[Semivalue]
-    ) -> Float64[ndarray, "weightings rows players outputs"]:
-        """Return the values of encoded rows."""
+    def _values(self, rows: Float64[ndarray, "rows features"], weightings: Sequence[Semivalue]) -> WeightedValues:
+        """Return the exact values of encoded rows."""
 
     @abstractmethod
     def _as_shown(

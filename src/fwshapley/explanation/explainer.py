@@ -1,4 +1,4 @@
-"""The front door: explain any model, exactly where that is possible, else by a network that is trained to."""
+"""The front door: explain any model in the interventional or the conditional game, by the best method for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fwshapley._internal.progress import announce
 from fwshapley._internal.wording import counted, duration
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.explanation.method_choice import Method, choose_method, require_data
+from fwshapley.explanation.method_choice import Game, Method, choose_method, require_data
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
@@ -34,19 +34,26 @@ class Explainer:
 
     In this order: closed forms of tree ensembles, closed forms of linear models, enumeration of the coalitions of at
     most 12 players, and a `FeatureExplainer`, which is trained here. One line on standard error says which was chosen
-    and why, as do `method` and `reason`. Exact methods average predictions over rows of `data` in place of hidden
-    features (interventional game); a learned one explains a surrogate that predicts from the visible features.
+    and why, as do `method`, `game` and `reason`.
+
+    Two games differ in what hidden features become. In the interventional game, they take the values of rows of `data`,
+    over which predictions are averaged. In the conditional game, a surrogate predicts from the visible features alone.
 
     Args:
         model: what `TreeExplainer`, `LinearExplainer` or `FeatureExplainer` accept: an estimator, a function of arrays
             or DataFrames, a torch module that returns logits.
-        data: rows that stand in for hidden features, or that a network is trained on; enumeration chooses 100 of them.
-            None is possible for trees alone, whose training weights then stand in (path-dependent game).
+        data: rows that stand in for hidden features, or that a network is trained on; enumeration and sampling choose
+            100 of them. None is possible for trees alone, whose training weights then stand in (path-dependent game).
+        game: "interventional" trains nothing: if there is no exact method, coalitions are sampled. "conditional" trains
+            a `FeatureExplainer`. "auto" is the order above.
         players: what gets credit; by default each column of a table.
         output: scale of the values. "auto" is what the method explains: margins of boosted trees, probabilities of
             forests, scores of linear classifiers (`decision_function`), probabilities of other classifiers.
         output_names: one per output; by default the classes of an estimator.
-        method: "auto", or one that must be used.
+        method: "auto", or one that must be used: "trees", "linear", "enumeration" (up to 16 players), "sampling" or
+            "learned".
+        n_calls: coalitions to sample with each background row, as for `InterventionalExplainer`; whoever gives it wants
+            sampling rather than training.
         budget: of training, if there is any.
         device: of torch modules and of training, and of trees if it is a GPU such as "cuda".
         seed: of everything random.
@@ -54,8 +61,9 @@ class Explainer:
 
     Attributes:
         explainer: the explainer that was chosen.
-        method: "trees", "linear", "enumeration" or "learned".
-        reason: why.
+        method: "trees", "linear", "enumeration", "sampling" or "learned".
+        game: "interventional", "conditional", or "path-dependent" for trees without data.
+        reason: why the method was chosen.
 
     Example:
         >>> import fwshapley as fw, numpy as np
@@ -70,6 +78,7 @@ class Explainer:
 
     explainer: ExactExplainer | FeatureExplainer
     method: Method
+    game: str
     reason: str
 
     def __init__(
@@ -80,12 +89,15 @@ class Explainer:
         players: Players | None = None,
         output: Output | Literal["auto"] = "auto",
         output_names: Sequence[str] | None = None,
+        game: Game = "auto",
         method: Method = "auto",
+        n_calls: int | Literal["auto"] = "auto",
         budget: Budget = DEFAULT_BUDGET,
         device: Any = "auto",  # noqa: ANN401 - a name or a torch device
         seed: int = 0,
         progress: bool = True,
     ) -> None:
+        check_choice("game", game, get_args(Game))
         check_choice("method", method, get_args(Method))
         check_choice("output", output, ("auto", *get_args(Output)))
         if players is not None:
@@ -93,21 +105,26 @@ class Explainer:
         check_budget(budget)
         check_seed(seed)
         check_flag("progress", progress)
-        explainer, self.method, self.reason = choose_method(
+        explainer, self.method, self.game, self.reason = choose_method(
             model,
             data,
+            game=game,
+            method=method,
             players=players,
             output=output,
             output_names=output_names,
-            method=method,
+            n_calls=n_calls,
             device=device,
             seed=seed,
             progress=progress,
         )
+        work = "exact values"
+        if self.method == "sampling":
+            work = "sampled values"
         if explainer is None:
             require_data(data)
-        work = f"training a network for up to {_spelled(budget)}" if explainer is None else "exact values"
-        announce("fw.Explainer", work, f"since {self.reason}", enabled=progress)
+            work = f"training a network for up to {_spelled(budget)}"
+        announce("fw.Explainer", f"{self.game} game", work, f"since {self.reason}", enabled=progress)
         if explainer is None:
             from fwshapley.explanation.feature_explainer import FeatureExplainer  # noqa: PLC0415 - it needs torch
 
@@ -118,14 +135,14 @@ class Explainer:
         self.explainer = explainer
 
     def __repr__(self) -> str:
-        return f"Explainer({self.method}: {self.reason})"
+        return f"Explainer({self.method}, {self.game} game: {self.reason})"
 
     def explain(
         self,
         x: Array,
         *,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: str | Sequence[int] | Sequence[str] = "all",
+        outputs: str | Sequence[int] | Sequence[str] = "auto",
         total: Total = "raw",
     ) -> Attribution:
         """Return the values of the players of each input.
@@ -133,7 +150,8 @@ class Explainer:
         Args:
             x: a batch of inputs.
             weights: a semivalue or a list of them; by default Shapley.
-            outputs: "all"; "predicted", the class that the model predicts; or names or numbers of some.
+            outputs: "all"; "predicted", the class that the model predicts; or names or numbers of some. "auto" is the
+                positive one of two classes, otherwise all.
             total: "raw" for the semivalue itself; "efficient" shifts it to sum to the prediction less the base value.
         """
         return self.explainer.explain(x, weights=weights, outputs=outputs, total=total)
@@ -166,7 +184,7 @@ class Explainer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the explainer that was chosen, which `fw.load` reads.
 
-        Enumeration and linear pipelines call the model, which is not saved: pass it to `fw.load` as model=...
+        Enumeration, sampling and linear pipelines call the model, which is not saved: pass it to `fw.load` as model=...
 
         Args:
             path: a file; for a learned explainer a folder.

@@ -71,10 +71,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
 
     Example:
         >>> x = torch.randn(200, 3)
-        >>> model = torch.nn.Linear(3, 2)
+        >>> model = torch.nn.Linear(3, 4)  # log odds of four classes
         >>> explainer = fw.FeatureExplainer(model, device="cpu").fit(x, budget=fw.Budget(steps=20), progress=False)
         >>> explainer.explain(x[:5], weights=fw.Beta(4, 1)).values.shape  # inputs, players, outputs
-        torch.Size([5, 3, 2])
+        torch.Size([5, 3, 4])
     """
 
     error_model_: ErrorModel | None = None
@@ -189,7 +189,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         x: Array,
         *,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Outputs = "all",
+        outputs: Outputs = "auto",
         total: Total | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         errors: bool = False,
@@ -200,7 +200,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             x: a batch of inputs.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
             outputs: "all"; "predicted", the class that the model predicts, which takes a pass of the model; names or
-                numbers of some; or numbers for each input.
+                numbers of some; or numbers for each input. "auto" is the positive one of two classes, otherwise all.
             total: "raw" is the semivalue itself; "efficient" shifts it to sum to v(all players) - v(empty coalition).
                 "auto" is raw, except for the kernel objective, which learns efficient values only.
             batch_size: inputs at once.
@@ -243,7 +243,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         *,
         n_calls: int = 256,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Outputs = "all",
+        outputs: Outputs = "auto",
         seed: int | torch.Generator = 0,
         progress: bool = True,
     ) -> Attribution:

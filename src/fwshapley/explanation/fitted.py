@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from fwshapley._internal.checks import Array, check_choice, check_whole
 from fwshapley._internal.version import __version__
 from fwshapley.explanation.attribution import Attribution
+from fwshapley.explanation.default_outputs import default_outputs
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.input_checks import (
     Outputs,
@@ -116,6 +117,9 @@ class Fitted:
             check_finite_inputs(inputs, self.schema)
         weightings = self.check_weights(weights)
         total = self.check_total(total)
+        if isinstance(outputs, str) and outputs == "auto":
+            are_classes = KINDS[self.masked_model.output] == "classes"
+            outputs = default_outputs(len(self.output_names), are_classes=are_classes)
         numbers = choose_outputs(outputs, len(inputs), self.output_names, self.masked_model.output)
         all_outputs = isinstance(outputs, str) and outputs == "all"
         most = min(MAX_BATCH, max(1, MAX_ELEMENTS // inputs[:1].numel()))

@@ -28,7 +28,7 @@ MAX_NAMES = 12
 TABLE_AXES = 2
 
 Outputs = str | Sequence[int] | Sequence[str] | Int[Tensor, "batch outputs"]
-"""Which outputs to explain: "all", "predicted", names or numbers of some, or numbers for each input."""
+"""Which outputs to explain: "auto", "all", "predicted", names or numbers of some, or numbers for each input."""
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """Changes a batch of inputs at random, e.g. flips images: (inputs, generator) -> inputs of the same shape."""

@@ -38,7 +38,7 @@ class OtherInterfaces(ABC):
         x: Array,
         *,
         weights: Semivalue | None = None,
-        outputs: Outputs = "all",
+        outputs: Outputs = "auto",
         total: Total = "efficient",
     ) -> Explanation:
         """Explain inputs as shap's explainers do; values are shifted to add up to the surrogate's prediction."""

@@ -1,7 +1,12 @@
-"""Exact values of any model of a table with few players, by enumeration of all coalitions.
+"""Values of any model of a table without training: all coalitions of few players, sampled coalitions of many.
 
 The game is the interventional one: hidden columns take the values of background rows, and the value of a coalition is
-the model's mean prediction. No surrogate is trained; an explanation takes 2**players predictions per background row.
+the model's mean prediction, v(S) = mean over b of v_b(S) with v_b(S) = f(x on S, b elsewhere).
+
+Sampling uses that semivalues are linear: phi(v) = mean over b of phi(v_b). Each v_b is estimated from coalitions of its
+own, so that its errors average out over the background; KernelSHAP asks for the same coalitions with all background
+rows. The coalitions of v_b are those of one least-squares design with the players in an order of its own, so that a
+single run of `least_squares_values` serves all background rows, inputs, outputs and weightings.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from numpy import ndarray
 from torch import Tensor, nn
 
@@ -23,32 +28,59 @@ from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.version import __version__
-from fwshapley.estimators import exact_values
-from fwshapley.explanation.background_rows import Rows, encode_rows, find_unusable, read_background
-from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
+from fwshapley.estimators import exact_values, least_squares_values
+from fwshapley.explanation.background_rows import (
+    Rows,
+    choose_representatives,
+    encode_rows,
+    find_unusable,
+    read_background,
+)
+from fwshapley.explanation.exact_explainer import (
+    ExactExplainer,
+    WeightedValues,
+    check_same_model,
+    choose_players,
+    name_outputs,
+)
 from fwshapley.explanation.input_checks import check_model
+from fwshapley.explanation.method_choice import MAX_ENUMERATED
 from fwshapley.explanation.model_functions import call_function, find_function, find_output
 from fwshapley.explanation.predictions import predict
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.players import Players
-from fwshapley.semivalues import Semivalue
+from fwshapley.semivalues import Semivalue, Total
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.tables.trained_categories import find_categories
 from fwshapley.tables.unusable_entries import UnusableEntry
 
-MAX_PLAYERS = 16
 BACKGROUND_ROWS = 100
+
+ROWS_AT_ONCE = 2**14
+"""Filled rows in one call of the model: few enough to stay in a processor's cache, which is up to a third faster."""
+
 NUMBERS_AT_ONCE = 2**22
-"""Numbers in the filled rows of one call of the model."""
+"""Numbers in these rows."""
+
+CALLS_PER_PLAYER = 8
+MIN_CALLS = 256
+"""Coalitions by default. Sampling errors were then about as large as those of 100 background rows instead of all."""
+
+VALUES_AT_ONCE = 2**24
+"""Numbers that the estimation from sampled coalitions holds at once."""
+
+REPLICATES = 64
+"""Estimates that standard errors are computed from, each of which has values of all players."""
 
 MIN_PROBABILITY = 1e-15
 
 
 class InterventionalExplainer(ExactExplainer):
-    """Exact semivalues of any model of a table with at most 16 players, by enumeration.
+    """Semivalues of any model of a table, with hidden columns from background rows: exact or sampled, never trained.
 
-    Hidden columns take the values of background rows, so that the sum of the Shapley values is the model's prediction
-    less its mean over the background. Nothing is trained; a row takes 2**players x background rows predictions.
+    The sum of the Shapley values is the model's prediction less its mean over the background. Values of few players are
+    exact, from all coalitions. Those of more players are estimated from sampled ones, and have standard errors in
+    `stderr`. A row takes n_calls (or 2**players) predictions per background row.
 
     Args:
         model: a torch module that returns logits, or values with output="raw"; or a function or a fitted estimator with
@@ -56,22 +88,27 @@ class InterventionalExplainer(ExactExplainer):
         background: rows that stand in for hidden columns, an array or a DataFrame.
         players: groups of columns; by default each column is a player.
         output: scale of the values, as for `FeatureExplainer`.
-        n_background: background rows to use at most, chosen by the seed.
+        n_background: background rows to use at most, chosen to be distributed like all of them.
+        n_calls: coalitions to evaluate with each background row; 2**players or more give exact values. "auto" is all of
+            them for at most 12 players; for more it is 8 * players, but at least 256.
         output_names: one per output; by default the classes of an estimator.
         device: of a torch module; "auto" is a GPU if there is one.
-        seed: of the choice of background rows.
+        seed: of the coalitions, and of the 2,000 rows of a larger background that `n_background` of them represent.
         progress: show progress if it takes long.
+
+    Attributes:
+        method: "enumeration" or "sampling".
 
     Example:
         >>> import fwshapley as fw, numpy as np
-        >>> x = np.random.default_rng(0).normal(size=(50, 3))
+        >>> x = np.random.default_rng(0).normal(size=(50, 20))
         >>> explainer = fw.InterventionalExplainer(lambda rows: rows[:, 0] * rows[:, 1], background=x)
-        >>> explainer.explain(x[:5], weights=[fw.Shapley(), fw.Beta(16, 1)]).values.shape
-        (2, 5, 3, 1)
+        >>> attribution = explainer.explain(x[:5], weights=[fw.Shapley(), fw.Beta(16, 1)])
+        >>> attribution.values.shape, attribution.stderr.shape
+        ((2, 5, 20, 1), (2, 5, 20, 1))
     """
 
     kind = "interventional explainer"
-    method = "enumeration"
 
     def __init__(
         self,
@@ -81,6 +118,7 @@ class InterventionalExplainer(ExactExplainer):
         players: Players | None = None,
         output: Output | Literal["auto"] = "auto",
         n_background: int = BACKGROUND_ROWS,
+        n_calls: int | Literal["auto"] = "auto",
         output_names: Sequence[str] | None = None,
         device: str | torch.device = "auto",
         seed: int = 0,
@@ -91,11 +129,12 @@ class InterventionalExplainer(ExactExplainer):
         trained = None if self.is_module else find_categories(model)
         self.schema, rows = read_background(background, any_model=not self.is_module, trained=trained)
         self.progress = progress
-        self.players = _choose_few_players(players, self.schema)
+        self.players = choose_players(players, self.schema.names, named=self.schema.is_frame)
+        self.n_calls = _check_calls(n_calls, self.players.n_players)
+        self.seed = check_seed(seed)
         self.n_available = len(rows)
-        most = min(check_whole("n_background", n_background), len(rows))
-        generator = np.random.default_rng(check_seed(seed))
-        self.background = rows[np.sort(generator.choice(len(rows), most, replace=False))]
+        most = check_whole("n_background", n_background)
+        self.background = rows[choose_representatives(rows, self.schema, most, self.seed)]
         self._ask, self.output, names = _as_function(model, self.schema, self.background, output, choose_device(device))
         count = self._ask(self.background[:1]).shape[1]
         if output_names is not None:
@@ -106,9 +145,14 @@ class InterventionalExplainer(ExactExplainer):
 
     def __repr__(self) -> str:
         return (
-            f"InterventionalExplainer({self.players.n_players} players, background of {len(self.background):,} rows, "
-            f"output={self.output!r})"
+            f"InterventionalExplainer({self.method}, {self.players.n_players} players, n_calls={self.n_calls}, "
+            f"background of {len(self.background):,} rows, output={self.output!r})"
         )
+
+    @property
+    def method(self) -> str:
+        """How values are computed."""
+        return "enumeration" if self.n_calls == 2**self.players.n_players else "sampling"
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -116,6 +160,7 @@ class InterventionalExplainer(ExactExplainer):
         return {
             "method": self.method,
             "game": "interventional",
+            "n_calls": self.n_calls,
             "background_rows": len(self.background),
             "background_available": self.n_available,
             "output": self.output,
@@ -134,6 +179,8 @@ class InterventionalExplainer(ExactExplainer):
             "output": self.output,
             "output_names": self.output_names,
             "n_available": self.n_available,
+            "n_calls": self.n_calls,
+            "seed": self.seed,
             "is_module": self.is_module,
             "metadata": self.metadata,
         }
@@ -172,6 +219,7 @@ class InterventionalExplainer(ExactExplainer):
         explainer.players = Players.from_facts(facts["players"], arrays["assignment"])
         explainer.progress, explainer.is_module = progress, facts["is_module"]
         explainer.n_available, explainer.background = facts["n_available"], arrays["background"]
+        explainer.n_calls, explainer.seed = facts["n_calls"], facts["seed"]
         explainer._ask, explainer.output, _ = _as_function(  # noqa: SLF001 - of this class
             model, explainer.schema, explainer.background, facts["output"], choose_device(device)
         )
@@ -202,47 +250,116 @@ class InterventionalExplainer(ExactExplainer):
         likely = predictions.clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
         return np.log(likely) - np.log1p(-likely)
 
-    def _values(
-        self, rows: Rows, weightings: Sequence[Semivalue]
-    ) -> Float64[ndarray, "weightings rows players outputs"]:
+    def _estimate(
+        self, rows: Rows, weightings: Sequence[Semivalue], total: Total
+    ) -> tuple[WeightedValues, WeightedValues | None]:
+        if self.method == "enumeration":
+            return super()._estimate(rows, weightings, total)
+        per_row = (self.n_calls + REPLICATES * self.players.n_players) * self._n_games * len(self.output_names)
+        at_once = max(1, min(VALUES_AT_ONCE // per_row, NUMBERS_AT_ONCE // self.background.size))
+        with self._progress_bar("sampling coalitions", len(rows)) as bar:
+            parts = [
+                self._sample(rows[start : start + at_once], weightings, total, bar)
+                for start in range(0, len(rows), at_once)
+            ]
+        values, stderr = (np.concatenate(arrays, 1) for arrays in zip(*parts, strict=True))
+        return values, stderr
+
+    @property
+    def _n_games(self) -> int:
+        """Games that are sampled: one per background row, or that of their mean where log odds are explained."""
+        return 1 if self.output.endswith("logit") else len(self.background)
+
+    def _sample(
+        self, rows: Rows, weightings: Sequence[Semivalue], total: Total, bar: ProgressBar
+    ) -> tuple[WeightedValues, WeightedValues]:
+        """Return values and standard errors from coalitions that all rows share; see the module's docstring."""
+        n, n_games = self.players.n_players, self._n_games
+        order = np.random.default_rng(self.seed).permuted(np.tile(np.arange(n), (n_games, 1)), axis=1)
+        # Player i of game g is player order[g, i] of the design.
+
+        def games(coalitions: Tensor) -> Float64[ndarray, "coalitions values"]:
+            visible = coalitions.numpy()[:, order][:, :, self.players.assignment]
+            return self._evaluate(visible, rows, bar).reshape(len(coalitions), -1)
+
+        estimate = least_squares_values(
+            games, weightings, n_calls=self.n_calls, total=total, shared=True, seed=self.seed, n_players=n,
+            progress=False,
+        )  # fmt: skip
+        players = order.T[None, :, None, :, None]
+
+        def by_game(array: Tensor) -> Float64[ndarray, "weightings players rows games outputs"]:
+            of_design = array.numpy().reshape(len(weightings), n, len(rows), n_games, -1)
+            return np.take_along_axis(of_design, players, 1)
+
+        values = by_game(estimate.values).mean(3)
+        stderr = np.sqrt(np.square(by_game(estimate.stderr)).sum(3)) / n_games
+        return values.transpose(0, 2, 1, 3), stderr.transpose(0, 2, 1, 3)
+
+    def _values(self, rows: Rows, weightings: Sequence[Semivalue]) -> WeightedValues:
         n, n_outputs = self.players.n_players, len(self.output_names)
         at_once = max(1, NUMBERS_AT_ONCE // (2**n * self.background.size))
         parts = []
-        calls = 2**n * len(self.background)
-        with ProgressBar("enumerating coalitions", calls * len(rows), unit="predictions", enabled=self.progress) as bar:
+        with self._progress_bar("enumerating coalitions", len(rows)) as bar:
             for start in range(0, len(rows), at_once):
                 some = rows[start : start + at_once]
 
                 def game(coalitions: Tensor, some: Rows = some) -> Float64[ndarray, "coalitions values"]:
-                    return self._coalition_values(coalitions.numpy(), some)
+                    visible = coalitions.numpy()[:, None, self.players.assignment]
+                    return self._evaluate(visible, some, bar).reshape(len(coalitions), -1)
 
                 values = exact_values(game, list(weightings), n_players=n, progress=False).numpy()
                 values = values.reshape(len(weightings), n, len(some), n_outputs)
                 parts.append(values.transpose(0, 2, 1, 3))
-                bar.advance(calls * len(some))
         return np.concatenate(parts, 1)
 
-    def _coalition_values(self, coalitions: ndarray, rows: Rows) -> Float64[ndarray, "coalitions values"]:
-        """Return the value of each coalition for all outputs of the first row, then for those of the second, ..."""
-        mask = coalitions[:, self.players.assignment]
-        pieces = math.ceil(len(mask) * len(rows) * self.background.size / NUMBERS_AT_ONCE)
-        means = []
-        for visible in np.array_split(mask, min(pieces, len(mask))):
-            filled = np.where(visible[:, None, None], rows[:, None], self.background)
-            predictions = self._ask(filled.reshape(-1, rows.shape[1]))
-            means.append(predictions.reshape(*filled.shape[:3], -1).mean(2))
-        return self._link(np.concatenate(means)).reshape(len(mask), -1)
+    def _evaluate(
+        self, visible: Bool[ndarray, "coalitions games columns"], rows: Rows, bar: ProgressBar
+    ) -> Float64[ndarray, "coalitions rows games outputs"]:
+        """Return the values of coalitions, in calls of bounded size.
+
+        Args:
+            visible: columns of each coalition: for each background row, or the same for all, whose mean is then taken.
+            rows: to explain.
+            bar: counts predictions.
+        """
+        together = visible.shape[1] == 1
+        at_once = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // rows.shape[1]))
+        pieces = math.ceil(len(visible) * len(rows) * len(self.background) / at_once)
+        values = []
+        for some in np.array_split(visible, min(pieces, len(visible))):
+            filled = np.where(some[:, None], rows[:, None], self.background)  # (coalitions, rows, background, columns)
+            predictions = self._ask(filled.reshape(-1, rows.shape[1])).reshape(*filled.shape[:3], -1)
+            values.append(self._link(predictions.mean(2, keepdims=True)) if together else predictions)
+            bar.advance(math.prod(filled.shape[:3]))
+        return np.concatenate(values)
+
+    def _progress_bar(self, task: str, n_rows: int) -> ProgressBar:
+        predictions = self.n_calls * len(self.background) * n_rows
+        return ProgressBar(task, predictions, unit="predictions", enabled=self.progress)
 
 
-def _choose_few_players(players: Players | None, schema: TableSchema) -> Players:
-    """Return the players, by default one per column; raise an error if they are too many to enumerate coalitions."""
-    chosen = choose_players(players, schema.names, named=schema.is_frame)
-    if chosen.n_players > MAX_PLAYERS:
+def _check_calls(n_calls: int | Literal["auto"], n_players: int) -> int:
+    """Return the number of coalitions to evaluate, at most all, or raise an error if it is too small."""
+    if n_calls == "auto":
+        n_calls = 2**n_players if n_players <= MAX_ENUMERATED else default_calls(n_players)
+    fewest = min(fewest_calls(n_players), 2**n_players)
+    if check_whole("n_calls", n_calls) < fewest:
         raise ValueError(
-            f"enumeration takes 2**{chosen.n_players} coalitions per row (limit {MAX_PLAYERS} players); use "
-            "FeatureExplainer, or group columns with players=fw.groups(...)"
+            f"n_calls must be at least {fewest} for {n_players} players, got {n_calls}; to save time, lower "
+            "n_background, or group columns with players=fw.groups(...)"
         )
-    return chosen
+    return min(n_calls, 2**n_players)
+
+
+def fewest_calls(n_players: int) -> int:
+    """Fewest coalitions that give values with standard errors."""
+    return 4 * n_players + 32
+
+
+def default_calls(n_players: int) -> int:
+    """Coalitions to sample with each background row by default."""
+    return max(MIN_CALLS, CALLS_PER_PLAYER * n_players)
 
 
 def _as_function(

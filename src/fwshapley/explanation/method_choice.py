@@ -1,4 +1,7 @@
-"""Which method explains a model: the exact one that it allows, else a network that is trained."""
+"""Which method explains a model: closed forms or coalitions of the interventional game, or a network that is trained.
+
+The games are compared in docs/guide/table.md.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,22 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fwshapley._internal.checks import Array, check_names, shorten
+from fwshapley._internal.checks import Array, check_names, check_whole, shorten
 from fwshapley._internal.wording import counted
 from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 
-Method = Literal["auto", "trees", "linear", "enumeration", "learned"]
+Method = Literal["auto", "trees", "linear", "enumeration", "sampling", "learned"]
+
+Game = Literal["auto", "interventional", "conditional"]
+"""What hidden columns become: those of background rows, or unknown to a surrogate that is trained for that."""
 
 MAX_ENUMERATED = 12
-"""Players up to which enumeration is chosen: with 100 background rows, 409,600 predictions per explained row."""
+"""Players up to which enumeration is chosen: with 100 background rows, 409,600 predictions per row."""
+
+MOST_ENUMERATED = 16
+"""Players up to which enumeration can be requested: with 100 background rows, 6,553,600 predictions per row."""
 
 MAX_COMPARED = 100
 """Rows on which scores are compared with probabilities."""
@@ -30,44 +39,76 @@ class Choice(NamedTuple):
     """How a model is explained.
 
     Attributes:
-        explainer: the exact explainer; None if one must be trained.
-        method: "trees", "linear", "enumeration" or "learned".
+        explainer: made without training; None if one must be trained.
+        method: "trees", "linear", "enumeration", "sampling" or "learned".
+        game: "interventional"; "path-dependent" for trees without data; or "conditional" for what is learned.
         reason: why.
     """
 
     explainer: ExactExplainer | None
     method: Method
+    game: str
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.method}, {self.game} game: {self.reason}"
 
 
 def choose_method(
     model: Any,  # noqa: ANN401 - any model
     data: Array | None,
     *,
+    game: Game = "auto",
     method: Method = "auto",
     players: Players | None = None,
     output: Output | Literal["auto"] = "auto",
     output_names: Sequence[str] | None = None,
+    n_calls: int | Literal["auto"] = "auto",
     device: Any = "auto",  # noqa: ANN401 - a name or a torch device
     seed: int = 0,
     progress: bool = True,
 ) -> Choice:
-    """Make the exact explainer that a model allows; arguments as in `Explainer`. Nothing is trained."""
+    """Make the explainer that a model allows without training, if any; arguments as in `Explainer`."""
+    if n_calls != "auto":
+        check_whole("n_calls", n_calls)
+    tried = _methods_of(game, method, sampled=game == "interventional" or n_calls != "auto")
+    if game == "interventional":
+        data = require_data(data)
     refusals = []
-    for name, make in EXACT.items():
-        if method not in ("auto", name):
-            continue
+    for name in tried:
         try:
-            explainer, reason = make(
-                model, data, players, output, output_names, device=device, seed=seed, progress=progress
-            )
+            explainer, reason = UNTRAINED[name](
+                model, data, players, output, output_names, n_calls=n_calls, requested=method == name, device=device,
+                seed=seed, progress=progress,
+            )  # fmt: skip
         except NotApplicableError as error:
             if method == name:
                 raise ValueError(f"method={name!r} cannot be used: {error}") from error
             refusals.append(str(error))
         else:
-            return Choice(explainer, name, reason)
-    return Choice(None, "learned", "; ".join(refusals) or "it was requested")
+            return Choice(explainer, name, explainer.provenance["game"], reason)
+    if game == "interventional":
+        raise ValueError(f"game='interventional' cannot be used: {'; '.join(refusals)}")
+    return Choice(None, "learned", "conditional", "; ".join(refusals) or "it was requested")
+
+
+def _methods_of(game: Game, method: Method, *, sampled: bool) -> list[Method]:
+    """Return the methods without training to try, in order; raise an error if the game is not that of the method.
+
+    Args:
+        game: as requested.
+        method: as requested.
+        sampled: whether coalitions may be sampled unless another method is requested.
+    """
+    if method == "learned" and game == "interventional":
+        raise ValueError("method='learned' explains the conditional game: leave it out, or game='interventional'")
+    if method in UNTRAINED and game == "conditional":
+        raise ValueError(f"method={method!r} explains the interventional game: leave it out, or game='conditional'")
+    if method == "learned" or game == "conditional":
+        return []
+    if method != "auto":
+        return [method]
+    return [name for name in UNTRAINED if sampled or name != "sampling"]
 
 
 class NotApplicableError(Exception):
@@ -138,30 +179,82 @@ def _explain_by_enumeration(
     players: Players | None,
     output: Output | Literal["auto"],
     output_names: Sequence[str] | None,
+    *,
+    n_calls: int | Literal["auto"],
+    requested: bool,
     **options: Any,  # noqa: ANN401 - device, seed and progress
 ) -> tuple[ExactExplainer, str]:
     data = require_data(data)
-    shape = _shape_of(data)
-    if len(shape) != 2 or (players is not None and players.is_image):  # noqa: PLR2004 - rows and columns
-        raise NotApplicableError("enumeration needs a table")
-    n_players = shape[1] if players is None else players.n_players
-    if n_players > MAX_ENUMERATED:
-        raise NotApplicableError(f"{n_players} players are too many for enumeration (limit {MAX_ENUMERATED})")
+    n_players = _count_players("enumeration", data, players)
+    most = MOST_ENUMERATED if requested or n_calls != "auto" else MAX_ENUMERATED
+    if n_players > most:
+        hint = "" if requested else "; game='interventional' samples some"
+        raise NotApplicableError(f"{n_players} players are too many to enumerate coalitions (limit {most}{hint})")
+    n_coalitions = 2**n_players
+    if n_calls != "auto" and n_calls < n_coalitions:
+        raise NotApplicableError(f"enumeration takes n_calls={n_coalitions} coalitions, and n_calls is {n_calls}")
+    return _explain_by_coalitions(model, data, players, output, output_names, n_calls=n_coalitions, **options)
+
+
+def _explain_by_sampling(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    output_names: Sequence[str] | None,
+    *,
+    n_calls: int | Literal["auto"],
+    requested: bool,  # noqa: ARG001 - of enumeration
+    **options: Any,  # noqa: ANN401 - device, seed and progress
+) -> tuple[ExactExplainer, str]:
+    data = require_data(data)
+    n_players = _count_players("sampling", data, players)
+    from fwshapley.explanation.interventional_explainer import default_calls  # noqa: PLC0415 - as above
+
+    n_calls = default_calls(n_players) if n_calls == "auto" else n_calls
+    if n_calls >= 2**n_players:
+        raise NotApplicableError(
+            f"{counted(n_players, 'player')} have only {2**n_players:,} coalitions; use method='enumeration', or lower "
+            "n_calls"
+        )
+    return _explain_by_coalitions(model, data, players, output, output_names, n_calls=n_calls, **options)
+
+
+def _explain_by_coalitions(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    output_names: Sequence[str] | None,
+    **options: Any,  # noqa: ANN401 - n_calls, device, seed and progress
+) -> tuple[ExactExplainer, str]:
     from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - as above
 
     explainer = InterventionalExplainer(
         model, data, players=players, output=output, output_names=output_names, **options
     )
+    n_players = explainer.players.n_players
     coalitions = f"{counted(n_players, 'player')} have {2**n_players:,} coalitions"
+    if explainer.method == "sampling":
+        coalitions = f"{explainer.n_calls:,} coalitions of {n_players} players are sampled with each background row"
     return explainer, f"{coalitions}; {_averaged(len(explainer.background), explainer.n_available)}"
 
 
-EXACT: Mapping[Method, Callable[..., tuple[ExactExplainer, str]]] = {
+def _count_players(method: Method, data: Array, players: Players | None) -> int:
+    """Return the number of players of a table."""
+    shape = _shape_of(data)
+    if len(shape) != 2 or (players is not None and players.is_image):  # noqa: PLR2004 - rows and columns
+        raise NotApplicableError(f"{method} needs a table")
+    return shape[1] if players is None else players.n_players
+
+
+UNTRAINED: Mapping[Method, Callable[..., tuple[ExactExplainer, str]]] = {
     "trees": _explain_trees,
     "linear": _explain_linear,
     "enumeration": _explain_by_enumeration,
+    "sampling": _explain_by_sampling,
 }
-"""Exact methods, in the order in which they are tried."""
+"""Methods that train nothing, in the order in which they are tried."""
 
 
 def _averaged(n_background: int, n_available: int | None = None) -> str:

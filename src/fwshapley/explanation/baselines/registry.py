@@ -140,7 +140,7 @@ class Baseline:
         x: Array,
         *,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        outputs: Outputs = "all",
+        outputs: Outputs = "auto",
         batch_size: int | Literal["auto"] = "auto",
         progress: bool = True,
     ) -> Attribution:
@@ -153,7 +153,7 @@ class Baseline:
             weights: a semivalue or a list of them; by default Shapley, or the one that the explainer learned. The
                 default of methods that compute Shapley values alone is Shapley. Methods that do not weigh coalitions
                 accept none.
-            outputs: "all", "predicted", names or numbers of some, or numbers for each input.
+            outputs: as in `FeatureExplainer.explain`.
             batch_size: inputs at once; methods that sample take one after another.
             progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
         """

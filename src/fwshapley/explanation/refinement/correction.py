@@ -63,7 +63,7 @@ def refine(
     *,
     n_calls: int = 256,
     weights: Semivalue | Sequence[Semivalue] | None = None,
-    outputs: Outputs = "all",
+    outputs: Outputs = "auto",
     seed: int | torch.Generator = 0,
     progress: bool = True,
 ) -> Attribution:
