@@ -149,7 +149,7 @@ def test_a_model_file_of_xgboost(folder: Path, tmp_path: Path) -> None:
     options = ["--names", "size", "--total", "efficient", "--alpha", "4", "--pictures", "0", "--out", tmp_path / "out"]
     code, said, err = run("explain", folder / "boosted.json", folder / "test.csv", *options)
     assert (code, err) == (0, "")
-    assert "explained output: the predicted value" in said
+    assert "explained output: the prediction" in said
     explainer = fw.TreeExplainer(fw.trees.read_model(folder / "boosted.json"))
     expected = explainer.explain(table(folder, "test.csv"), weights=fw.Beta(4, 1), total="efficient").values
     assert np.allclose(written(tmp_path / "out"), expected[..., 0], atol=1e-12)

@@ -136,6 +136,8 @@ def test_targets_are_not_classes_of_which_one_is_predicted() -> None:
     assert several.output_names == ("output 0: 0", "output 0: 1", "output 1: 0", "output 1: 1")
     with pytest.raises(ValueError, match="needs a classifier"):
         several.explain(x, outputs="predicted")
+    with pytest.raises(ValueError, match="only 'o0': leave outputs out"):
+        TreeExplainer(random_ensemble(10)).explain(x, outputs="predicted")
     one = TreeExplainer(RandomForestClassifier(3, random_state=0).fit(x, targets[:, 0]))
     assert one.explain(x, outputs="predicted").values.shape == (60, 6, 1)
 
@@ -191,6 +193,10 @@ def test_bad_arguments_are_named() -> None:
         TreeExplainer(ensemble, players=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="x must have shape"):
         explainer.explain(x[:, :3])
+    with pytest.raises(ValueError, match=r"pass one row as a batch, x\[\[0\]\]"):
+        explainer.explain(x[0])
+    with pytest.raises(ValueError, match=r"output='probability' cannot be explained exactly"):
+        TreeExplainer(ensemble, output="probability")
     with pytest.raises(ValueError, match="among 'o0'"):
         explainer.explain(x, outputs=["o7"])
     with pytest.raises(ValueError, match="between 0 and 0"):

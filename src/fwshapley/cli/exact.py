@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,18 +18,10 @@ from fwshapley.cli.input_files import Inputs, named
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import OutputChoice, find_model
 from fwshapley.cli.request import Request
-from fwshapley.explanation.exact_explainer import ExactExplainer
+from fwshapley.explanation.exact_explainer import ExactExplainer, describe_scale
 from fwshapley.explanation.method_choice import Choice, Game, Method, choose_method
 from fwshapley.tables.trained_categories import find_categories
 from fwshapley.trees.libraries import is_tree_model
-
-SCALES: Mapping[str, str] = {
-    "margin": "margin, the score before the link function (for a classifier, log odds)",
-    "value": "the predicted value",
-    "raw": "raw, what the model returns",
-    "score": "the decision function of the model",
-}
-"""Scales of values in more words."""
 
 REFUSED = "method='trees' cannot be used: "
 """How an error starts that says why a model's trees cannot be used."""
@@ -222,8 +213,7 @@ def explain_exactly(explainer: ExactExplainer, batch: Inputs, read_as: InputForm
 
 def about_scale(explainer: ExactExplainer) -> str:
     """Return a note on the scale of the values."""
-    scale = explainer.provenance["output"]
-    return f"explained output: {SCALES.get(scale, scale)}"
+    return f"explained output: {describe_scale(explainer.provenance['output'])}"
 
 
 def about_unknown(batch: Inputs, explainer: ExactExplainer) -> list[str]:

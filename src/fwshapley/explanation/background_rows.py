@@ -128,7 +128,8 @@ def _check_table(name: str, x: Array) -> Array:
     shape = tuple(getattr(table, "shape", ()))
     if isinstance(x, pd.Series) or len(shape) != TABLE_AXES:
         got = f"shape {shape}" if shape else type(x).__name__
-        raise ValueError(f"{name} must be a table, (rows, columns); got {got}")
+        hint = "; pass one row as a batch, x[[0]] or x.iloc[[0]]" if len(shape) == 1 else ""
+        raise ValueError(f"{name} must be a table, (rows, columns); got {got}{hint}")
     if not shape[0]:
         raise ValueError(f"{name} has no rows")
     return table

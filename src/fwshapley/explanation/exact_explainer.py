@@ -33,6 +33,19 @@ SAME_MODEL = 1e-4
 WeightedValues = Float64[ndarray, "weightings rows players outputs"]
 
 
+SCALES: Mapping[str, str] = {
+    "margin": "the margin, the score before the link function (for a classifier, log odds)",
+    "value": "the prediction",
+    "raw": "the model's output",
+    "score": "the decision function",
+    "probability": "the probability of each class",
+    "logit": "the log odds of each class",
+    "label_probability": "the probability of each label",
+    "label_logit": "the log odds of each label",
+}
+"""What values add up to, by the output of an explainer."""
+
+
 class ExactExplainer(ABC):
     """Computes values of the players of each input without training, under any number of weightings.
 
@@ -191,7 +204,12 @@ class ExactExplainer(ABC):
         """Return the numbers of the outputs to explain for each row."""
         names = self.output_names
         if isinstance(outputs, str) and outputs == "predicted":
-            if not self.has_classes and len(names) > 1:
+            if len(names) == 1:
+                raise ValueError(
+                    f"outputs='predicted' needs an output for each class, and there is only {names[0]!r}: leave "
+                    "outputs out"
+                )
+            if not self.has_classes:
                 raise ValueError("outputs='predicted' needs a classifier; pass names or numbers of outputs instead")
             return self._predict(rows).argmax(1)[:, None]
         chosen: Any = [outputs] if isinstance(outputs, str) else outputs
@@ -203,6 +221,11 @@ class ExactExplainer(ABC):
             )
         numbers = [_output_number(output, names) for output in chosen]
         return np.broadcast_to(np.array(numbers), (len(rows), len(numbers)))
+
+
+def describe_scale(output: str) -> str:
+    """Return what values add up to, in words; `output` is that of an explainer's provenance."""
+    return SCALES[output]
 
 
 def choose_players(players: Players | None, names: Sequence[str], *, named: bool) -> Players:

@@ -13,8 +13,8 @@ from fwshapley._internal.checks import Array, check_choice, check_flag, check_ki
 from fwshapley._internal.progress import announce
 from fwshapley._internal.wording import counted, duration
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.explanation.method_choice import Game, Method, choose_method, require_data
+from fwshapley.explanation.exact_explainer import ExactExplainer, describe_scale
+from fwshapley.explanation.method_choice import BACKGROUND_ROWS, Game, Method, choose_method, require_data
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
@@ -43,7 +43,8 @@ class Explainer:
         model: what `TreeExplainer`, `LinearExplainer` or `FeatureExplainer` accept: an estimator, a function of arrays
             or DataFrames, a torch module that returns logits.
         data: rows that stand in for hidden features, or that a network is trained on; enumeration and sampling choose
-            100 of them. None is possible for trees alone, whose training weights then stand in (path-dependent game).
+            `n_background` of them. None is possible for trees alone, whose training weights then stand in
+            (path-dependent game).
         game: "interventional" trains nothing: if there is no exact method, coalitions are sampled. "conditional" trains
             a `FeatureExplainer`. "auto" is the order above.
         players: what gets credit; by default each column of a table.
@@ -54,6 +55,7 @@ class Explainer:
             "learned".
         n_calls: coalitions to sample with each background row, as for `InterventionalExplainer`; whoever gives it wants
             sampling rather than training.
+        n_background: rows of `data` that enumeration and sampling use at most; others use all.
         budget: of training, if there is any.
         device: of torch modules and of training, and of trees if it is a GPU such as "cuda".
         seed: of everything random.
@@ -92,6 +94,7 @@ class Explainer:
         game: Game = "auto",
         method: Method = "auto",
         n_calls: int | Literal["auto"] = "auto",
+        n_background: int = BACKGROUND_ROWS,
         budget: Budget = DEFAULT_BUDGET,
         device: Any = "auto",  # noqa: ANN401 - a name or a torch device
         seed: int = 0,
@@ -114,16 +117,17 @@ class Explainer:
             output=output,
             output_names=output_names,
             n_calls=n_calls,
+            n_background=n_background,
             device=device,
             seed=seed,
             progress=progress,
         )
-        work = "exact values"
-        if self.method == "sampling":
-            work = "sampled values"
         if explainer is None:
             require_data(data)
             work = f"training a network for up to {_spelled(budget)}"
+        else:
+            kind = "sampled" if self.method == "sampling" else "exact"
+            work = f"{kind} values of {describe_scale(explainer.provenance['output'])}"
         announce("fw.Explainer", f"{self.game} game", work, f"since {self.reason}", enabled=progress)
         if explainer is None:
             from fwshapley.explanation.feature_explainer import FeatureExplainer  # noqa: PLC0415 - it needs torch

@@ -44,7 +44,7 @@ from fwshapley.explanation.exact_explainer import (
     name_outputs,
 )
 from fwshapley.explanation.input_checks import check_model
-from fwshapley.explanation.method_choice import MAX_ENUMERATED
+from fwshapley.explanation.method_choice import BACKGROUND_ROWS, MAX_ENUMERATED
 from fwshapley.explanation.model_functions import call_function, find_function, find_output
 from fwshapley.explanation.predictions import predict
 from fwshapley.games.scales import KINDS, Output
@@ -53,8 +53,6 @@ from fwshapley.semivalues import Semivalue, Total
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.tables.trained_categories import find_categories
 from fwshapley.tables.unusable_entries import UnusableEntry
-
-BACKGROUND_ROWS = 100
 
 ROWS_AT_ONCE = 2**14
 """Filled rows in one call of the model: few enough to stay in a processor's cache, which is up to a third faster."""

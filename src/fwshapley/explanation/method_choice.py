@@ -29,6 +29,9 @@ MAX_ENUMERATED = 12
 MOST_ENUMERATED = 16
 """Players up to which enumeration can be requested: with 100 background rows, 6,553,600 predictions per row."""
 
+BACKGROUND_ROWS = 100
+"""Background rows that enumeration and sampling use by default."""
+
 MAX_COMPARED = 100
 """Rows on which scores are compared with probabilities."""
 
@@ -64,6 +67,7 @@ def choose_method(
     output: Output | Literal["auto"] = "auto",
     output_names: Sequence[str] | None = None,
     n_calls: int | Literal["auto"] = "auto",
+    n_background: int = BACKGROUND_ROWS,
     device: Any = "auto",  # noqa: ANN401 - a name or a torch device
     seed: int = 0,
     progress: bool = True,
@@ -78,8 +82,8 @@ def choose_method(
     for name in tried:
         try:
             explainer, reason = UNTRAINED[name](
-                model, data, players, output, output_names, n_calls=n_calls, requested=method == name, device=device,
-                seed=seed, progress=progress,
+                model, data, players, output, output_names, n_calls=n_calls, requested=method == name,
+                n_background=n_background, device=device, seed=seed, progress=progress,
             )  # fmt: skip
         except NotApplicableError as error:
             if method == name:
@@ -182,7 +186,7 @@ def _explain_by_enumeration(
     *,
     n_calls: int | Literal["auto"],
     requested: bool,
-    **options: Any,  # noqa: ANN401 - device, seed and progress
+    **options: Any,  # noqa: ANN401 - n_background, device, seed and progress
 ) -> tuple[ExactExplainer, str]:
     data = require_data(data)
     n_players = _count_players("enumeration", data, players)
@@ -205,7 +209,7 @@ def _explain_by_sampling(
     *,
     n_calls: int | Literal["auto"],
     requested: bool,  # noqa: ARG001 - of enumeration
-    **options: Any,  # noqa: ANN401 - device, seed and progress
+    **options: Any,  # noqa: ANN401 - n_background, device, seed and progress
 ) -> tuple[ExactExplainer, str]:
     data = require_data(data)
     n_players = _count_players("sampling", data, players)
@@ -226,7 +230,7 @@ def _explain_by_coalitions(
     players: Players | None,
     output: Output | Literal["auto"],
     output_names: Sequence[str] | None,
-    **options: Any,  # noqa: ANN401 - n_calls, device, seed and progress
+    **options: Any,  # noqa: ANN401 - n_calls, n_background, device, seed and progress
 ) -> tuple[ExactExplainer, str]:
     from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - as above
 

@@ -37,6 +37,7 @@ class TreeExplainer(ExactExplainer):
         background: (rows, features), or None for the path-dependent game.
         players: groups of columns; by default each feature is a player.
         background_weights: weight of each background row; by default all the same.
+        output: "margin", "value" or "probability", as for `read_model`; by default what the trees add up to.
         device: "cpu", all its cores; or a GPU such as "cuda", for thousands of rows.
 
     Attributes:
@@ -64,10 +65,11 @@ class TreeExplainer(ExactExplainer):
         *,
         players: Players | None = None,
         background_weights: Array | None = None,
+        output: str | None = None,
         device: str = "cpu",
     ) -> None:
         self.device = device
-        ensemble = read_model(model, categories=background)
+        ensemble = read_model(model, output=output, categories=background)
         self._assemble(
             ensemble,
             choose_players(players, ensemble.feature_names, named=ensemble.named),

@@ -68,8 +68,9 @@ def read_rows(
     except ValueError as error:
         raise ValueError(f"{argument} must have rows of equal length: {error}") from error
     if len(shape) != TABLE_DIMENSIONS or shape[1] != len(names):
+        hint = "; pass one row as a batch, x[[0]] or x.iloc[[0]]" if len(shape) == 1 else ""
         raise ValueError(
-            f"{argument} must have shape (rows, {len(names)}), one column per feature of the model; got {shape}"
+            f"{argument} must have shape (rows, {len(names)}), one column per feature of the model; got {shape}{hint}"
         )
     wrong: list[Wrong] = []
     if is_frame or (levels and not levels_in_frames):
