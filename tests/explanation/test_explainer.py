@@ -230,8 +230,8 @@ def test_a_call_returns_what_shap_plots() -> None:
 def test_one_line_says_what_was_chosen(capfd: pytest.CaptureFixture[str]) -> None:
     explain(CHOSEN["linear"][0], X, progress=True)
     assert capfd.readouterr().err == (
-        "fw.Explainer: interventional game, exact values of the prediction, since LinearRegression is a sum of effects of its columns; "
-        "hidden features take values from 40 background rows\n"
+        "fw.Explainer: interventional game, exact values of the prediction, since LinearRegression is a sum of effects "
+        "of its columns; hidden features take values from 40 background rows\n"
     )
     explain(CHOSEN["linear"][0], X)
     assert capfd.readouterr().err == ""
