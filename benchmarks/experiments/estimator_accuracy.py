@@ -200,7 +200,10 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
     """Arguments."""
     parser = ExperimentParser(__doc__, smoke="tiny games", seeds=range(10), seeds_of="the draws for each instance")
     parser.add_argument("--instances", type=int, default=4, help="instances of each game")
-    parser.add_argument("--players", type=int, nargs="+", choices=[12, 16], default=[12, 16], help="sizes of the games")
+    sizes = [12, 16]
+    parser.add_argument(
+        "--players", type=int, nargs="+", choices=sizes, default=sizes, metavar="N", help="sizes of the games: 12, 16"
+    )
     return parser.parse(options)
 
 
