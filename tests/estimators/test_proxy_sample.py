@@ -43,8 +43,7 @@ def test_samples_use_the_calls_and_fill_every_fold(weights: Semivalue) -> None:
 def test_sizes_have_weight_one_on_average(weights: Semivalue, n: int) -> None:
     runs = torch.stack([weights_by_size(draw(weights, n, 45, seed), n) for seed in range(100)])
     error = runs.std(0) / math.sqrt(len(runs))
-    # A size so rare that it never came up has no say in the values either.
-    seen = (runs > 0).sum(0) == len(runs)
+    seen = (runs > 0).sum(0) >= 20  # from fewer, the error of a rare size is not known
     assert bool(((runs.mean(0) - 1).abs() <= 4 * error + 1e-9)[1:n][seen[1:n]].all())
     assert bool(seen.any())
 

@@ -2,15 +2,15 @@
 
     phi(v)  =  phi(g)  +  phi(v - g)
 
-The proxy g is a linear fit with a trend in coalition size, and boosted trees; both have closed forms for every
+The proxy g is a linear fit with a trend in coalition size, plus a Gaussian process; both have closed forms for every
 weighting.
 The last term is estimated from the residuals v - g of coalitions that g was not fitted to: with K folds there are K
 proxies, each corrected on the fold that it has not seen. Every coalition counts for every player. The same coalitions
 and proxies serve all weightings of a list.
 
 This takes the idea of Witter et al., "Regression-adjusted Monte Carlo estimators for Shapley values and probabilistic
-values" (2025), where the proxy is boosted trees. Added are: the linear fit and how the two are mixed, strata without
-replacement, odd proxies for symmetric laws, and standard errors. Equations: docs/math.md, section 5.
+values" (2025), where the proxy is boosted trees. Different are: the proxy, strata without replacement, odd proxies for
+symmetric laws, and standard errors. Equations: docs/math.md, section 5.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Bool, Float64
+from numpy import ndarray
 from torch import Tensor
 
-from fwshapley._internal.checks import check_whole
-from fwshapley.estimators.boosted_trees import BoostedTrees, boost
 from fwshapley.estimators.estimate import MIN_FREEDOM, Estimate, Run, StandardErrors, no_errors, pooled_errors
+from fwshapley.estimators.gaussian_process import GaussianProcess, fit_process
 from fwshapley.estimators.proxy_sample import ENUMERATED, FOLDS, MIN_UNITS, Sample, draw_sample, proxy_size_law
 from fwshapley.games.game import AnyGame
 from fwshapley.semivalues import Semivalue, Total, check_weights
 
 TREND_TERMS = 4
-TOLERANCE = 1e-12
 
 
 def proxy_values(
@@ -39,23 +39,22 @@ def proxy_values(
     *,
     n_calls: int,
     total: Total = "raw",
-    n_trees: int = 150,
     seed: int | torch.Generator = 0,
     n_players: int | None = None,
     batch_size: int = 2**14,
     progress: bool = True,
 ) -> Estimate:
-    """Estimate semivalues by boosted trees that are fitted to sampled coalitions and corrected by their residuals.
+    """Estimate semivalues by a model of the game that is fitted to sampled coalitions, and corrected by its residuals.
 
-    Often the most accurate for games that models play, above all for weightings other than Shapley's. Fitting takes
-    seconds, so it is for games that are slow to call; `least_squares_values` takes a fraction of that.
+    The most accurate for games that models play, from about 15 calls per player on. The model is a Gaussian process:
+    it gains nothing where the value of a coalition says little about those of similar ones. Fitting takes seconds
+    beyond 1,000 calls, so it is for games that are slow to call; `least_squares_values` takes a fraction of that.
 
     Args:
         game: value of coalitions; a plain function needs `n_players`.
         weights: the semivalue, or a list, for which the same coalitions are used.
         n_calls: most game calls in total, also for a list; 2**n are enough for exact values.
         total: "raw" values, or "efficient" ones, shifted to sum to v(all players) - v(no players).
-        n_trees: trees of each of the sums of trees that are fitted.
         seed: an integer, or a generator on the game's device.
         n_players: number of players, if the game does not have it.
         batch_size: most coalitions per call of the game.
@@ -67,12 +66,11 @@ def proxy_values(
     Example:
         >>> import fwshapley as fw
         >>> game = fw.games.Glove(left=3, right=5)
-        >>> estimate = fw.proxy_values(game, [fw.Shapley(), fw.Beta(4, 1)], n_calls=120, n_trees=20)
+        >>> estimate = fw.proxy_values(game, [fw.Shapley(), fw.Beta(4, 1)], n_calls=120)
         >>> print(estimate.method, estimate.values.shape)
-        tree proxy torch.Size([2, 8])
+        proxy torch.Size([2, 8])
     """
     weightings = check_weights(weights)
-    check_whole("n_trees", n_trees)
     with Run(
         game,
         weightings[0],
@@ -83,9 +81,9 @@ def proxy_values(
         n_players=n_players,
         batch_size=batch_size,
         progress=progress,
-        method="tree proxy",
+        method="proxy",
     ) as run:
-        results = _estimate_all(run, weightings, n_trees)
+        results = _estimate_all(run, weightings)
         is_list = isinstance(weights, (list, tuple))
 
         def stack(parts: list[Tensor]) -> Tensor:
@@ -110,7 +108,7 @@ class _Result(NamedTuple):
     freedom: Float64[Tensor, "n outputs"]
 
 
-def _estimate_all(run: Run, weightings: list[Semivalue], n_trees: int) -> list[_Result]:
+def _estimate_all(run: Run, weightings: list[Semivalue]) -> list[_Result]:
     """Estimate every weighting from one sample."""
     n = run.n
     laws = [torch.from_numpy(semivalue.join_law(n)) for semivalue in weightings]
@@ -121,86 +119,57 @@ def _estimate_all(run: Run, weightings: list[Semivalue], n_trees: int) -> list[_
     paired = all(torch.allclose(law, law.flip(0), rtol=1e-9, atol=0) for law in laws)
     sample = draw_sample(proxy_size_law(weightings, n), run.calls_left, paired=paired, generator=run.generator)
     gains = run.evaluate(sample.coalitions) - run.empty
-    proxies = _Proxies.fit(run, sample, gains, n_trees)
+    proxies = _Proxies.fit(run, sample, gains)
     return [
-        _correct(run, sample, proxies.values(semivalue, law), proxies.residuals, _influence(law, run.game.device))
-        for semivalue, law in zip(weightings, laws, strict=True)
+        _correct(run, sample, proxies.values(law.numpy()), proxies.residuals, _influence(law, run.game.device))
+        for law in laws
     ]
 
 
 class _Proxies(NamedTuple):
-    """A model of the game for each fold and output: linear + a * (trees on its residuals) + b * (trees - linear)."""
+    """A model of the game for each fold and output."""
 
     residuals: Float64[Tensor, "folds rows outputs"]
     """Gains less predictions, for no players, all players, and the coalitions of the sample; odd parts if paired."""
-    linear: Float64[Tensor, "folds outputs terms"]
-    corrections: Float64[Tensor, "folds outputs 2"]
-    trees_on_residuals: BoostedTrees | None
-    trees: BoostedTrees | None
-    n: int
+    processes: list[list[GaussianProcess]]
+    """By fold and output; none where every coalition is known."""
 
     @classmethod
-    def fit(cls, run: Run, sample: Sample, gains: Float64[Tensor, "rows outputs"], n_trees: int) -> _Proxies:
-        """Fit the proxies of all folds, to all but the fold's own coalitions; none where every coalition is known."""
-        n, outputs = run.n, gains.shape[1]
+    def fit(cls, run: Run, sample: Sample, gains: Float64[Tensor, "rows outputs"]) -> _Proxies:
+        """Fit the proxies of all folds, to all but the fold's own coalitions."""
         ends = torch.stack([torch.zeros_like(run.gain), run.gain])
-        masks = torch.cat([sample.heads.new_tensor([[False], [True]]).expand(2, n), sample.coalitions])
         targets = torch.cat([ends, gains])
         if sample.paired:
             targets = _odd_part(targets)
         if bool((sample.fold == ENUMERATED).all()):
-            nothing = targets.new_zeros(FOLDS, outputs, n)
-            return cls(targets.expand(FOLDS, -1, -1), nothing, nothing[..., :2], None, None, n)
-        row_fold = torch.cat([sample.fold.new_full((2,), ENUMERATED), _by_row(sample, sample.fold)])
-        seen = row_fold != torch.arange(FOLDS, device=row_fold.device)[:, None]  # (folds, rows)
+            return cls(targets.expand(FOLDS, -1, -1), [])
+        masks = torch.cat([sample.heads.new_tensor([[False], [True]]).expand(2, run.n), sample.coalitions])
         terms = _linear_terms(masks)
+        fold = torch.cat([sample.fold.new_full((1 if sample.paired else 2,), ENUMERATED), sample.fold])
         if sample.paired:
-            terms = _odd_part(terms)
-        linear = torch.stack([_least_squares(terms[rows], targets[rows]) for rows in seen])  # (folds, terms, outputs)
-        by_target = targets.T.expand(FOLDS, -1, -1)  # (folds, outputs, rows)
-        linear_fit = (terms @ linear).transpose(1, 2)
+            masks, terms, targets = masks[::2], _odd_part(terms)[::2], targets[::2]
+        coalitions, regressors, wanted, row_fold = (each.cpu().numpy() for each in (masks, terms, targets, fold))
+        processes = [
+            [fit_process(coalitions[seen], regressors[seen], target[seen], odd=sample.paired) for target in wanted.T]
+            for seen in (row_fold != np.arange(FOLDS)[:, None])
+        ]
+        predicted = [[process.predict(coalitions, regressors) for process in by_output] for by_output in processes]
+        residuals = targets - torch.from_numpy(np.array(predicted)).to(targets.device).transpose(1, 2)
+        if sample.paired:
+            residuals = torch.stack([residuals, -residuals], 2).flatten(1, 2)
+        return cls(residuals, processes)
 
-        def fit_trees(wanted: Tensor) -> tuple[BoostedTrees, Tensor]:
-            trees, fitted = boost(
-                masks, wanted.flatten(0, 1), seen.repeat_interleave(outputs, 0),
-                n_trees=n_trees, paired=sample.paired, generator=run.generator,
-            )  # fmt: skip
-            return trees, fitted.unflatten(0, (FOLDS, outputs))
-
-        on_residuals, first = fit_trees(by_target - linear_fit)
-        alone, second = fit_trees(by_target)
-        changes = torch.stack([first, second - linear_fit], 3)  # (folds, outputs, rows, 2)
-        corrections = _mix(changes, by_target - linear_fit, row_fold)
-        fitted = linear_fit + (changes @ corrections[..., None]).squeeze(3)
-        residuals = (by_target - fitted).transpose(1, 2)
-        return cls(residuals, linear.transpose(1, 2), corrections, on_residuals, alone, n)
-
-    def values(self, weights: Semivalue, law: Float64[Tensor, " n"]) -> Float64[Tensor, "folds n outputs"]:
+    def values(self, law: Float64[ndarray, " n"]) -> Float64[Tensor, "folds n outputs"]:
         """Exact semivalues of the proxies."""
-        shape = self.corrections.shape[:2]
-        if self.trees is None or self.trees_on_residuals is None:
-            return self.linear.new_zeros(shape[0], self.n, shape[1])
-        step = (law @ _trend(self.n).diff(dim=0)).to(self.linear.device)  # what a player adds to the trend, in the mean
-        linear = self.linear[..., : self.n] + (self.linear[..., self.n : -1] @ step)[..., None]
-        on_residuals, alone = (
-            trees.values(weights, self.n).unflatten(0, shape) for trees in (self.trees_on_residuals, self.trees)
-        )
-        by_target = linear + self.corrections[..., :1] * on_residuals + self.corrections[..., 1:] * (alone - linear)
-        return by_target.transpose(1, 2)
-
-
-def _mix(
-    changes: Float64[Tensor, "folds outputs rows 2"],
-    residuals: Float64[Tensor, "folds outputs rows"],
-    row_fold: Int[Tensor, " rows"],
-) -> Float64[Tensor, "folds outputs 2"]:
-    """How much of each change explains the residuals of unseen coalitions; for each fold from the other folds alone."""
-    rows = (row_fold != ENUMERATED).nonzero().flatten()
-    unseen, wanted = changes[row_fold[rows], :, rows], residuals[row_fold[rows], :, rows]  # (rows, outputs, ...)
-    products = unseen[..., :, None] * torch.cat([unseen, wanted[..., None]], 2)[..., None, :]
-    products = torch.stack([products[row_fold[rows] != fold].sum(0) for fold in range(FOLDS)])
-    gram, moment = products[..., :2], products[..., 2:]
-    return (torch.linalg.pinv(gram, rtol=TOLERANCE, hermitian=True) @ moment).squeeze(3)
+        n = len(law)
+        if not self.processes:
+            return self.residuals.new_zeros(FOLDS, n, self.residuals.shape[2])
+        step = law @ np.diff(_trend(n).numpy(), axis=0)  # what a player adds to the trend, in the mean
+        values = [
+            [process.linear[:n] + process.linear[n:-1] @ step + process.kernel_values(law) for process in by_output]
+            for by_output in self.processes
+        ]
+        return torch.from_numpy(np.array(values)).to(self.residuals.device).transpose(1, 2)
 
 
 def _linear_terms(masks: Bool[Tensor, "rows n"]) -> Float64[Tensor, "rows terms"]:
@@ -213,13 +182,6 @@ def _trend(n: int) -> Float64[Tensor, "{n}+1 terms"]:
     """Functions of the size that vanish for no players and for all."""
     position = 2 * torch.arange(n + 1, dtype=torch.float64) / n - 1
     return (1 - position**2)[:, None] * position[:, None] ** torch.arange(min(TREND_TERMS, n - 1))
-
-
-def _least_squares(
-    terms: Float64[Tensor, "rows terms"], targets: Float64[Tensor, "rows outputs"]
-) -> Float64[Tensor, "terms outputs"]:
-    """Coefficients of least squares, the smallest if there are several."""
-    return torch.linalg.pinv(terms.T @ terms, rtol=TOLERANCE, hermitian=True) @ (terms.T @ targets)
 
 
 def _odd_part(rows: Float64[Tensor, "rows columns"]) -> Float64[Tensor, "rows columns"]:
