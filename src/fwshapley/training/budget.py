@@ -144,6 +144,17 @@ class History:
     validation: list[tuple[int, float]] = field(default_factory=list)
     stopped: Literal["", "budget", "no progress", "diverged"] = ""
 
+    def followed_by(self, other: History) -> History:
+        """Return the history of this run and another one that continued it."""
+        shift = lambda pairs: [(self.steps + step, value) for step, value in pairs]  # noqa: E731
+        return History(
+            steps=self.steps + other.steps,
+            seconds=self.seconds + other.seconds,
+            loss=self.loss + shift(other.loss),
+            validation=self.validation + shift(other.validation),
+            stopped=other.stopped,
+        )
+
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> History:
         """Return the history that was saved as JSON."""

@@ -1,5 +1,5 @@
 from .ensemble import TreeEnsemble
 from .explainer import TreeExplainer
-from .reading import read_model
+from .model_reader import read_model
 
 __all__ = ["TreeEnsemble", "TreeExplainer", "read_model"]
