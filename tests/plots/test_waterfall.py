@@ -73,8 +73,8 @@ def test_the_models_own_prediction_is_a_mark_beside_that_of_the_surrogate() -> N
     values = np.array([[1.0, 2.0]])
     (axes,) = draw(values, 0.5, [EXACT], model_prediction=4.25, is_far=True)
     assert labels_of(axes)[-1] == "surrogate's prediction"
-    marks = [line.get_xdata() for line in axes.lines if line.get_marker() == "D"]
-    np.testing.assert_allclose(marks, [[4.25]])
+    (mark,) = (line for line in axes.lines if line.get_marker() == "D")
+    assert np.asarray(mark.get_xdata()).tolist() == [4.25]
     assert axes.get_xlim()[1] > 4.25
     note = axes.figure.get_supxlabel()
     assert note.startswith("◇: the model itself predicts 4.25, which differs by more than expected")

@@ -396,9 +396,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
 
 def _check_no_labels(x_train: Array, x_valid: Array | None) -> None:
     """Raise an error that says that no labels are needed if the second argument of `fit` looks like labels."""
-    axes, of_valid = len(getattr(x_train, "shape", ())), getattr(x_valid, "shape", None)
+    if x_valid is None or len(getattr(x_train, "shape", ())) <= 1:
+        return
     flat_list = isinstance(x_valid, list | tuple) and len(x_valid) > 0 and not hasattr(x_valid[0], "__len__")
-    if flat_list or (of_valid is not None and axes > 1 and len(of_valid) == 1):
+    if flat_list or len(getattr(x_valid, "shape", ())) == 1:
         raise ValueError(
             f"x_valid, the second argument of fit, must be inputs like x_train, got {len(x_valid)} single entries. If "
             "these are labels, leave them out: fit(x_train) needs none, because it explains the model's own predictions"

@@ -145,13 +145,16 @@ class History:
     stopped: Literal["", "budget", "no progress", "diverged"] = ""
 
     def followed_by(self, other: History) -> History:
-        """Return the history of this run and another one that continued it."""
-        shift = lambda pairs: [(self.steps + step, value) for step, value in pairs]  # noqa: E731
+        """Return the history of this run and another one that continued it.
+
+        Args:
+            other: counts its steps and seconds from its own start.
+        """
         return History(
             steps=self.steps + other.steps,
             seconds=self.seconds + other.seconds,
-            loss=self.loss + shift(other.loss),
-            validation=self.validation + shift(other.validation),
+            loss=self.loss + [(self.steps + step, value) for step, value in other.loss],
+            validation=self.validation + [(self.steps + step, value) for step, value in other.validation],
             stopped=other.stopped,
         )
 
