@@ -985,3 +985,31 @@ def test_outputs_are_no_masks_and_one_that_does_not_exist_is_named_alone(classif
         classifier.explain(X_TEST, outputs=torch.full((20, 1), 9))
     with pytest.raises(ValueError, match="names or numbers of outputs"):
         classifier.explain(X_TEST, outputs=torch.tensor([True, False, True]))
+
+
+def test_fit_explains_that_no_labels_are_needed() -> None:
+    explainer = fw.FeatureExplainer(seeded(TableModel))
+    for labels in (np.zeros(300), pd.Series([0] * 300), [0] * 300):
+        with pytest.raises(
+            ValueError, match=r"x_valid, the second argument of fit.*got 300 single entries.*needs none"
+        ):
+            explainer.fit(X, labels, progress=False)
+
+
+def test_the_explanation_of_a_table_has_what_the_model_itself_predicts(classifier: fw.FeatureExplainer) -> None:
+    expected = seeded(TableModel).eval()(X_TEST).softmax(1).detach()
+    found = classifier.explain(X_TEST, outputs=[2, 0])
+    assert found.predictions is not None
+    assert_close(found.predictions, expected[:, [2, 0]])
+    predicted = classifier.explain(X_TEST, outputs="predicted").predictions
+    assert predicted is not None
+    assert_close(predicted, expected.amax(1, keepdim=True))
+
+
+def test_a_surrogate_that_misses_nothing_leaves_its_time_to_the_explainer() -> None:
+    explainer = fit(fw.FeatureExplainer(Constant(), output="raw"), steps=20)
+    steps = {name: history.steps for name, history in explainer.histories_.items()}
+    assert steps == {"surrogate": 6, "explainer": 14}  # one round of 30 %
+    explainer = fit(fw.FeatureExplainer(seeded(TableModel)), steps=20)
+    steps = {name: history.steps for name, history in explainer.histories_.items()}
+    assert steps == {"surrogate": 12, "explainer": 8}  # a second one, since much is missed

@@ -190,7 +190,8 @@ def test_with_independent_features_a_linear_models_surrogate_is_linear_too() -> 
     assert fidelity.agreement is None
     assert fidelity.prior_distance < 0.3
     assert fidelity.divergence[0] == pytest.approx(0.95 * hidden, rel=0.2)
-    assert list(fidelity.divergence) == sorted(fidelity.divergence, reverse=True)
+    pairs = zip(fidelity.divergence, fidelity.divergence[1:], strict=False)
+    assert all(fewer > 0.9 * more for fewer, more in pairs)  # but for noise, the less is hidden, the smaller
     assert fidelity.divergence[-1] < 0.1 * fidelity.divergence[0]
 
 

@@ -69,6 +69,19 @@ def test_whiskers_have_two_errors_at_the_ends_of_the_bars() -> None:
     assert axes.figure.get_supxlabel() == "whiskers: two standard errors to either side"
 
 
+def test_the_models_own_prediction_is_a_mark_beside_that_of_the_surrogate() -> None:
+    values = np.array([[1.0, 2.0]])
+    (axes,) = draw(values, 0.5, [EXACT], model_prediction=4.25, is_far=True)
+    assert labels_of(axes)[-1] == "surrogate's prediction"
+    (mark,) = (line for line in axes.lines if line.get_marker() == "D")
+    assert np.asarray(mark.get_xdata()).tolist() == [4.25]
+    assert axes.get_xlim()[1] > 4.25
+    note = axes.figure.get_supxlabel()
+    assert note.startswith("◇: the model itself predicts 4.25, which differs by more than expected")
+    (axes,) = draw(values, 0.5, [EXACT], model_prediction=3.5)
+    assert axes.figure.get_supxlabel() == "◇: the model itself predicts 3.5"
+
+
 @pytest.mark.parametrize("value", [0.0, -1e-9, 2e8])
 def test_one_player_may_have_any_value(value: float) -> None:
     (axes,) = draw(np.array([[value]]), 1.0, [EXACT])

@@ -70,11 +70,8 @@ def show_training(explainer: fw.FeatureExplainer) -> None:
     table = new_table("Divergence of the surrogate from the model", headings, caption=caption)
     table.add_row(*(f"{divergence:.2g}" for divergence in fidelity.divergence))
     print_table(table)
-    if fidelity.agreement is not None:
-        advice = ": poor, so train longer (--seconds)." if fidelity.is_poor else "."
-        print_line(
-            f"Surrogate and model predict the same class for {fidelity.agreement:.1%} of complete inputs{advice}"
-        )
+    advice = ": poor, so train longer (--seconds)." if fidelity.is_poor else "."
+    print_line(f"The surrogate {fidelity.summary}{advice}")
 
 
 def calibrate_errors(explainer: fw.FeatureExplainer, x_valid: pd.DataFrame | NDArray[Any]) -> None:

@@ -62,6 +62,9 @@ class Attribution(AttributionPlots):
         stderr: standard errors of the values, if they were sampled.
         expected_error: (batch, outputs), or (weights, batch, outputs): the expected root mean square error over
             players, if the explainer was calibrated.
+        predictions: (batch, outputs), what the model itself predicts, on the scale of the values, if a surrogate was
+            explained and the model was asked: for tables unless the explainer was loaded without it, for images with
+            outputs="predicted".
         encodings: what the numbers of a table's columns stand for, by number of the column as text: names of the
             categories 0, 1, ..., or "date" for days since 1970. Other columns are not in it.
 
@@ -85,6 +88,7 @@ class Attribution(AttributionPlots):
     provenance: Mapping[str, Any]
     stderr: Float[Tensor, "*weights batch players outputs"] | None = None
     expected_error: Float[Tensor, "*weights batch outputs"] | None = None
+    predictions: Float[Tensor, "batch outputs"] | None = None
     encodings: Mapping[str, Any] = field(default_factory=dict)
     kind: ClassVar[str] = "attribution"
     per_weighting: ClassVar[tuple[str, ...]] = ("values", "stderr", "expected_error")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from fwshapley import plots
@@ -15,6 +16,7 @@ from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array, check_choice, check_names, check_whole, find_closest, shorten
 from fwshapley._internal.result import Result
 from fwshapley.players import Players
+from fwshapley.plots.figure import short_number
 from fwshapley.plots.ranking import MAX_PLAYERS
 from fwshapley.plots.waterfall import Sum
 from fwshapley.semivalues import Semivalue, Shapley, Total
@@ -24,6 +26,41 @@ if TYPE_CHECKING:
 
 MAX_INPUTS = 4
 """Inputs that `plot` shows by default."""
+
+MAX_GAP = 0.1
+MAX_GAP_ERRORS = 3
+"""Largest gap between a sum of values and the model's prediction to say nothing about: relative to the prediction less
+the base value, and relative to the mean error of the surrogate."""
+
+
+class Gaps(NamedTuple):
+    """How far the sums of base value and values are from what the model itself predicts.
+
+    Attributes:
+        sums: of base value and values, for each input and explained output.
+        predictions: of the model.
+        are_large: gaps that are larger than one would expect, and not small beside what is explained.
+    """
+
+    sums: Float[ndarray, "batch outputs"]
+    predictions: Float[ndarray, "batch outputs"]
+    are_large: Bool[ndarray, "batch outputs"]
+
+    def warn(self) -> None:
+        """Warn if some gaps are large."""
+        rows = np.flatnonzero(self.are_large.any(1))
+        if len(rows):
+            from fwshapley.explanation.fidelity import FidelityWarning  # noqa: PLC0415 - imports torch
+
+            row, column = rows[0], self.are_large[rows[0]].argmax()
+            total, prediction = (short_number(float(part[row, column])) for part in (self.sums, self.predictions))
+            warnings.warn(
+                f"values of {len(rows):,} of {len(self.sums):,} inputs do not add up to what the model predicts "
+                f"(input {row}: to {total}, and the model predicts {prediction}): they explain a surrogate, which "
+                "predicts differently here. Train it longer, or do not rely on these explanations",
+                FidelityWarning,
+                stacklevel=3,
+            )
 
 
 class Chosen(NamedTuple):
@@ -53,6 +90,7 @@ class AttributionPlots(Result):
     provenance: Mapping[str, Any]
     stderr: Array | None
     expected_error: Array | None
+    predictions: Array | None
     encodings: Mapping[str, Any]
 
     def __len__(self) -> int:
@@ -156,10 +194,10 @@ class AttributionPlots(Result):
     ) -> Figure:
         """Draw how the values of one row of a table lead from the base value to its prediction, a panel per weighting.
 
-        Shapley values, and those with total="efficient", add up to the prediction less the base value. (The prediction
-        is that of the surrogate, if there is one.) The values of other weightings do not; their sum is then not called
-        the prediction. If standard errors are known, or else expected errors, bars have whiskers of two errors to
-        either side.
+        Shapley values, and those with total="efficient", add up to the prediction less the base value. The values of
+        other weightings do not; their sum is then not called the prediction. If a surrogate was explained, this is its
+        prediction; that of the model itself is a mark beside it, and a note tells if both differ more than expected. If
+        standard errors are known, or else expected errors, bars have whiskers of two errors to either side.
 
         Args:
             row: number of the row.
@@ -177,6 +215,7 @@ class AttributionPlots(Result):
         rows = np.array([_check_place("row", row, len(self), "inputs")])
         columns = self._columns_of(rows, output)
         label = self._output_labels(rows, columns)[0]
+        gaps = self.gaps()
         return plots.plot_waterfall(
             _of_output(self._stacked(self.values)[:, rows], columns)[:, 0],
             float(to_numpy(self.base_values)[rows[0], columns[0]]),
@@ -187,6 +226,8 @@ class AttributionPlots(Result):
             kind=self._kind,
             n_shown=n_shown,
             errors=self._plotted_errors(rows, columns),
+            model_prediction=None if gaps is None else float(gaps.predictions[rows[0], columns[0]]),
+            is_far=gaps is not None and bool(gaps.are_large[rows[0], columns[0]]),
         )
 
     def plot_dependence(
@@ -232,6 +273,27 @@ class AttributionPlots(Result):
             color=None if partner is None else features[partner],
             heading=self._heading(chosen),
         )
+
+    def gaps(self) -> Gaps | None:
+        """Compare sums of base value and values with the model's predictions, under the first weighting that adds up.
+
+        None if the predictions are not known, or no weighting adds up to them.
+        """
+        adding_up = [
+            n for n, weighting in enumerate(self.weightings) if self._sum_of(weighting) != "not the prediction"
+        ]
+        if self.predictions is None or not adding_up:
+            return None
+        first, n = adding_up[0], self.players.n_players
+        base, predictions = to_numpy(self.base_values), to_numpy(self.predictions)
+        sums = base + self._stacked(self.values)[first].sum(1)
+        if self.expected_error is not None:  # of single values; those of different players are taken as independent
+            expected = 2 * np.sqrt(n) * self._stacked(self.expected_error)[first]
+        else:
+            fidelity = self.provenance.get("fidelity")
+            expected = np.full_like(sums, MAX_GAP_ERRORS * fidelity["error"] if fidelity else 0.0)
+        gap = np.abs(predictions - sums)
+        return Gaps(sums, predictions, gap > np.maximum(expected, MAX_GAP * np.abs(predictions - base)))
 
     @property
     def _kind(self) -> str:

@@ -150,10 +150,11 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         """Train the surrogate and the explaining network within a budget.
 
         Args:
-            x_train: inputs; no labels are needed.
+            x_train: inputs; no labels are needed, since the model's own predictions are explained.
             x_valid: other inputs, to select the best state and stop early; by default a tenth of x_train, at most 512.
-            budget: seconds or steps, of which a trained surrogate takes 30 %. Seconds count everything except
-                compilation; at least half of them are left to training.
+            budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
+                to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
+                except compilation; at least half of them are left to training.
             batch_size: inputs per step; four times as many for the surrogate.
             n_coalitions: coalitions per input, at least 2.
             learning_rate: peak learning rate of the explaining network.
@@ -168,6 +169,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             raise RuntimeError(  # noqa: TRY004 - the state is wrong, not a type
                 "this explainer was loaded without its model; to fit it again, pass model=... to load"
             )
+        _check_no_labels(x_train, x_valid)
         check_whole("n_coalitions", n_coalitions, minimum=2)
         options = TrainingOptions(
             budget,
@@ -409,3 +411,15 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     def _set_fitted(self, fitted: Fitted | None) -> None:
         """Replace the result of the last fit, and forget what depended on it."""
         self._fitted, self.error_model_, self.metadata = fitted, None, None
+
+
+def _check_no_labels(x_train: Array, x_valid: Array | None) -> None:
+    """Raise an error that says that no labels are needed if the second argument of `fit` looks like labels."""
+    if x_valid is None or len(getattr(x_train, "shape", ())) <= 1:
+        return
+    flat_list = isinstance(x_valid, list | tuple) and len(x_valid) > 0 and not hasattr(x_valid[0], "__len__")
+    if flat_list or len(getattr(x_valid, "shape", ())) == 1:
+        raise ValueError(
+            f"x_valid, the second argument of fit, must be inputs like x_train, got {len(x_valid)} single entries. If "
+            "these are labels, leave them out: fit(x_train) needs none, because it explains the model's own predictions"
+        )

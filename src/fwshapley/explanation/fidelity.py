@@ -22,7 +22,7 @@ from fwshapley.games.scales import KINDS, Output
 DECILES = 10
 
 MIN_AGREEMENT = 0.9
-"""Share of the model's predictions that a surrogate should reproduce: otherwise, one explanation in ten is wrong."""
+"""Share of the model's predictions, and of their variance, that a surrogate should reproduce."""
 
 
 class FidelityWarning(UserWarning):
@@ -44,18 +44,21 @@ class Fidelity:
             features that are visible.
         agreement: share of complete inputs, or of their labels, for which both predict the same class; None for values.
         prior_distance: largest difference between the prediction from no features and the model's mean prediction.
-        explained: share of the variance of the model's outputs that the surrogate explains for complete inputs, for
-            the worst output; None unless outputs are values.
+        explained: share of the variance of the model's predictions that the surrogate explains for complete inputs: of
+            all probabilities together, or of the worst of several values. The predictions are probabilities or values.
+        error: mean absolute difference of both predictions for complete inputs, over inputs and outputs.
 
     Example:
-        >>> fw.explanation.Fidelity(divergence=(0.3, 0.2), agreement=0.75, prior_distance=0.1).is_poor
+        >>> fidelity = fw.explanation.Fidelity((0.3, 0.2), agreement=0.75, prior_distance=0.1, explained=0.6, error=0.2)
+        >>> fidelity.is_poor
         True
     """
 
     divergence: tuple[float, ...]
     agreement: float | None
     prior_distance: float
-    explained: float | None = None
+    explained: float
+    error: float
 
     @property
     def is_poor(self) -> bool:
@@ -63,13 +66,20 @@ class Fidelity:
         return any(share is not None and share < MIN_AGREEMENT for share in (self.agreement, self.explained))
 
     def __str__(self) -> str:
-        if self.agreement is None:
-            summary = f"explains {self.explained or 0:.1%} of the variance of the model's outputs"
-        else:
-            summary = f"predicts the model's class for {self.agreement:.1%} of complete inputs"
         return (
-            f"the surrogate {summary}; its divergence from the model is {self.divergence[0]:.2g} with less than a "
+            f"the surrogate {self.summary}; its divergence from the model is {self.divergence[0]:.2g} with less than a "
             f"tenth of the features and {self.divergence[-1]:.2g} with nearly all of them"
+        )
+
+    @property
+    def summary(self) -> str:
+        """How well it predicts complete inputs, in the model's units, such as 'explains 98.6% of the variance ...'."""
+        share = f"explains {max(self.explained, 0):.1%} of the variance of the model's"
+        if self.agreement is None:
+            return f"{share} outputs and is off by {self.error:.2g} on average for complete inputs"
+        return (
+            f"{share} probabilities, is off by {self.error:.2g} on average, and predicts the model's class for "
+            f"{self.agreement:.1%} of complete inputs"
         )
 
     @classmethod
@@ -115,7 +125,8 @@ def measure_fidelity(
         divergence=tuple(deciles),
         agreement=None if kind == "values" else float(same_decisions(complete, target, kind).double().mean()),
         prior_distance=float((prior - target.mean(0)).abs().max()),
-        explained=_explained_variance(complete, target) if kind == "values" else None,
+        explained=_explained_variance(complete, target, pooled=kind != "values"),
+        error=float((complete - target).abs().mean()),
     )
 
 
@@ -133,9 +144,13 @@ def divergence(
     return (of_yes + of_no).sum(1)
 
 
-def _explained_variance(predicted: Float[Tensor, "rows outputs"], target: Float[Tensor, "rows outputs"]) -> float:
-    """Smallest share of explained variance over the outputs that vary; 1 if none does."""
+def _explained_variance(
+    predicted: Float[Tensor, "rows outputs"], target: Float[Tensor, "rows outputs"], *, pooled: bool
+) -> float:
+    """Share of explained variance over all outputs, or the smallest one over the outputs that vary; 1 if none does."""
     variance = (target - target.mean(0)).square().mean(0)
     error = (predicted - target).square().mean(0)
+    if pooled:
+        variance, error = variance.sum(0, keepdim=True), error.sum(0, keepdim=True)
     varies = variance > 0
     return float((1 - error / variance)[varies].min()) if bool(varies.any()) else 1.0

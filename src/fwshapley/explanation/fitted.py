@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
 import torch
@@ -25,8 +25,8 @@ from fwshapley.explanation.input_checks import (
     check_inputs,
     choose_outputs,
 )
-from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, surrogate_outputs
-from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel, PredictionGame
+from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, raw_outputs, surrogate_outputs
+from fwshapley.games.masked_model import LINKS, MAX_ELEMENTS, MaskedModel, PredictionGame
 from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel, Objective, shift_to_total
 from fwshapley.players import Players
@@ -37,6 +37,20 @@ from fwshapley.training.budget import History
 
 MAX_BATCH = 256
 """Inputs that are explained at once."""
+
+
+class ExplainedBatch(NamedTuple):
+    """Values of a batch of inputs.
+
+    Attributes:
+        values: under each weighting.
+        outputs: numbers of the explained outputs.
+        predictions: what the model predicts for them; None if it was not asked.
+    """
+
+    values: Float[Tensor, "weights batch players outputs"]
+    outputs: Int[Tensor, "batch outputs"]
+    predictions: Float[Tensor, "batch outputs"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +145,9 @@ class Fitted:
         ]
         if not on_cpu:  # last, since it waits for the GPU
             check_finite_inputs(inputs, self.schema)
-        values = parts[0][0] if len(parts) == 1 else torch.cat([part[0] for part in parts], 1)
-        explained = parts[0][1] if len(parts) == 1 else torch.cat([part[1] for part in parts])
+        values = parts[0].values if len(parts) == 1 else torch.cat([part.values for part in parts], 1)
+        explained = parts[0].outputs if len(parts) == 1 else torch.cat([part.outputs for part in parts])
+        predictions = [part.predictions for part in parts if part.predictions is not None]
         check_finite_values(values, inputs)
         is_list = isinstance(weights, list | tuple)
         return Attribution(
@@ -145,6 +160,7 @@ class Fitted:
             players=self.players,
             output_names=self.output_names,
             provenance=self.provenance,
+            predictions=torch.cat(predictions) if predictions else None,
             encodings={} if self.schema is None else self.schema.encodings,
         )
 
@@ -156,8 +172,8 @@ class Fitted:
         total: Total,
         *,
         all_outputs: bool,
-    ) -> tuple[Float[Tensor, "weights batch players outputs"], Int[Tensor, "batch outputs"]]:
-        """Return the values of a batch, and the numbers of the explained outputs; None explains the predicted one."""
+    ) -> ExplainedBatch:
+        """Explain a batch; the outputs None are those that the model predicts."""
         mixtures = self.objective.mixtures(weights, x.device)
         on_gpu = self.device.type == "cuda"
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=on_gpu):
@@ -167,12 +183,16 @@ class Fitted:
         if total == "efficient":
             gain = self.masked_model.full_values(x) - self.base_values
             values = shift_to_total(values, gain.expand(len(weights), -1, -1))
-        if outputs is None:
-            outputs = predict(self.require_model(), x, self.masked_model.output).argmax(1, keepdim=True)
+        predictions = None
+        if outputs is None or (self.model is not None and not self.players.is_image):
+            raw = raw_outputs(self.require_model(), x)
+            predictions = LINKS[self.masked_model.output](raw)
+            outputs = raw.argmax(1, keepdim=True) if outputs is None else outputs
         outputs = outputs.to(self.device, non_blocking=True)
         if not all_outputs:
             values = values.gather(-1, outputs[None, :, None].expand(*values.shape[:3], -1))
-        return values, outputs
+            predictions = None if predictions is None else predictions.gather(1, outputs)
+        return ExplainedBatch(values, outputs, predictions)
 
     def predictions(self, x: Array) -> Predictions:
         """Return what the model and the surrogate predict from complete inputs."""

@@ -16,10 +16,12 @@ from torch import Tensor, nn
 
 from fwshapley._internal.checks import Array, check_callable, check_choice, check_kind, check_names, check_seed
 from fwshapley._internal.files import check_writable_file
+from fwshapley._internal.progress import announce
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import choose_device
+from fwshapley._internal.wording import duration
 from fwshapley.explanation.black_box import BlackBox
-from fwshapley.explanation.fidelity import FidelityWarning, measure_fidelity
+from fwshapley.explanation.fidelity import Fidelity, FidelityWarning, measure_fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.input_checks import (
     MAX_VALIDATION_ROWS,
@@ -34,6 +36,7 @@ from fwshapley.explanation.predictions import predict, split_inputs
 from fwshapley.explanation.removal import check_removal
 from fwshapley.explanation.surrogate import (
     UNIT_ROWS,
+    TableSurrogate,
     is_trained_by_fit,
     make_surrogate,
     move,
@@ -50,8 +53,8 @@ from fwshapley.players import Players, columns
 from fwshapley.semivalues import KernelKind, Semivalue, check_semivalue
 from fwshapley.tables.network_encoding import TableSchema, describe_table
 from fwshapley.tables.trained_categories import find_categories
-from fwshapley.training.batches import Batch, Shard
-from fwshapley.training.budget import History, TrainingOptions
+from fwshapley.training.batches import Batch, Shard, derive_seed
+from fwshapley.training.budget import Budget, History, TrainingOptions
 from fwshapley.training.loop import train
 from fwshapley.training.shared_state import private_randomness
 
@@ -63,17 +66,27 @@ NetworkName = Literal["auto", "unet", "slim"]
 MakeNetwork = Callable[[int], nn.Module]
 """Makes a network from inputs to (batch, players, channels), given the number of channels."""
 
-PARTS = ("surrogate", "explainer")
-"""What a fit trains, one after the other; each has a checkpoint of its name."""
+PARTS = ("surrogate", "surrogate_2", "explainer")
+"""What a fit trains, one after the other: the second round of a surrogate only if it pays. Each has a checkpoint."""
 
 UNET_WIDTHS: Mapping[NetworkName, int] = {"unet": 64, "slim": 32}
 SURROGATE_SHARE = 0.3
-"""Share of the budget for the surrogate."""
+"""Share of the budget for a round of the surrogate's training; what a round leaves goes to the explaining network."""
+
+RATE_AND_DECAY = (TrainingOptions.learning_rate, TrainingOptions.weight_decay)
+TABLE_RATE_AND_DECAY = (3e-3, 0.3)
+"""Learning rate and weight decay of surrogates, and of a `TableSurrogate`, which is new and may see few rows."""
+
+ENOUGH_EXPLAINED = 0.99
+"""Share of the model's variance from which the surrogate of a table gets no second round."""
 
 SURROGATE_BATCHES = 4
 """A batch of the surrogate has this many times as many inputs, since each takes one pass rather than many."""
 
 VALIDATION_COALITIONS = 32
+MIN_ANNOUNCED_SECONDS = 5.0
+"""Time from which on it is told how the budget was divided."""
+
 CHECKED_ROWS = 64
 """Inputs that the model's outputs are checked on."""
 
@@ -134,14 +147,17 @@ def fit_explainer(
     begin = 0.0
     if is_trained_by_fit(explainer.surrogate):
         start_network(explainer, task, objective)  # tried once, so that errors appear before the surrogate is trained
-        histories["surrogate"] = _fit_surrogate(
-            task, part_of_options(options, "surrogate", 0, SURROGATE_SHARE), augment
-        )
-        fidelity = measure_fidelity(task.masked_model, task.model, task.x_valid, seed=options.seed)
+        histories["surrogate"], fidelity = _fit_surrogate(task, options, augment)
         if fidelity.is_poor:
             advice = "Explanations are of the surrogate; train longer, or pass a better network as surrogate=..."
             warnings.warn(f"{fidelity}. {advice}", FidelityWarning, stacklevel=3)
-        begin = SURROGATE_SHARE
+        begin = _share_of(options.budget, histories["surrogate"])
+        announce(
+            "trained the surrogate",
+            f"{histories['surrogate'].steps:,} steps in {duration(histories['surrogate'].seconds)}",
+            f"{begin:.0%} of the budget (it {fidelity.summary}); the explainer gets the rest",
+            enabled=options.progress and histories["surrogate"].seconds >= MIN_ANNOUNCED_SECONDS,
+        )
     calibrated, network = start_network(explainer, task, objective)
     last_part = part_of_options(options, "explainer", begin, 1)
     histories["explainer"] = _fit_network(
@@ -194,8 +210,33 @@ def start_network(explainer: FeatureExplainer, task: Task, objective: Objective)
     return calibrated, network
 
 
-def _fit_surrogate(task: Task, options: TrainingOptions, augment: Augment | None) -> History:
-    """Train the surrogate of a task in place."""
+def _fit_surrogate(task: Task, options: TrainingOptions, augment: Augment | None) -> tuple[History, Fidelity]:
+    """Train the surrogate of a task in place, that of a table in up to two rounds; return how well it does then.
+
+    A second round follows if the first ended with its budget rather than for lack of progress, and left a part of the
+    model's variance unexplained. It starts where the first ended.
+    """
+    is_fresh_table = isinstance(task.masked_model.surrogate, TableSurrogate)
+    rate, decay = TABLE_RATE_AND_DECAY if is_fresh_table else RATE_AND_DECAY
+    first = replace(part_of_options(options, "surrogate", 0, SURROGATE_SHARE), learning_rate=rate, weight_decay=decay)
+    history = _train_a_round(task, first, augment)
+    fidelity = measure_fidelity(task.masked_model, task.model, task.x_valid, seed=options.seed)
+    if is_fresh_table and history.stopped == "budget" and fidelity.explained < ENOUGH_EXPLAINED:
+        more = part_of_options(options, "surrogate_2", SURROGATE_SHARE, 2 * SURROGATE_SHARE)
+        seed = derive_seed(options.seed, "second round", 0) % 2**31  # other coalitions and mixed rows
+        second = replace(more, learning_rate=rate / 2, weight_decay=decay, seed=seed)
+        history = history.followed_by(_train_a_round(task, second, augment))
+        fidelity = measure_fidelity(task.masked_model, task.model, task.x_valid, seed=options.seed)
+    return history, fidelity
+
+
+def _share_of(budget: Budget, history: History) -> float:
+    """Share of a budget that a training run took, at most what was meant for it."""
+    return min(budget.spent(history.steps, history.seconds), 2 * SURROGATE_SHARE)
+
+
+def _train_a_round(task: Task, options: TrainingOptions, augment: Augment | None) -> History:
+    """Train the surrogate of a task from its present state."""
     game, model = task.masked_model, task.model
     # A black box has no tensors that identify it, so its predictions do.
     identified = predict(model, task.x_valid[:UNIT_ROWS], game.output) if isinstance(model, BlackBox) else model
@@ -206,11 +247,7 @@ def _fit_surrogate(task: Task, options: TrainingOptions, augment: Augment | None
         model,
         task.x,
         task.x_valid,
-        replace(
-            options,
-            batch_size=SURROGATE_BATCHES * options.batch_size,
-            learning_rate=TrainingOptions.learning_rate,
-        ),
+        replace(options, batch_size=SURROGATE_BATCHES * options.batch_size),
         augment=augment,
         identity={"output": game.output} | _digests(options, parts | {"surrogate": game.surrogate}),
     )

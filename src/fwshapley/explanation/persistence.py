@@ -208,7 +208,7 @@ def _restore_surrogate(
     if facts["class"] == "TableSurrogate":
         dtype, kinds = (torch.float32, ColumnKinds()) if schema is None else (schema.dtype, schema.kinds)
         rows = torch.zeros(2, *players.assignment.shape, dtype=dtype)
-        n_outputs = len(tensors["network.last.bias"])
+        n_outputs = len(tensors["networks.0.last.bias"])
         table = TableSurrogate(rows, players, n_outputs, column_kinds=kinds)
         return _load_tensors(table, tensors, file, "surrogate")
     if facts["shape"] is not None:

@@ -73,10 +73,14 @@ def same_decisions(
 
 def predict(model: nn.Module, x: Float[Tensor, "rows ..."], output: Output) -> Float[Tensor, "rows outputs"]:
     """Predict from complete inputs: probabilities of classes or labels, or the model's raw outputs."""
+    return PREDICTIONS[KINDS[output]](raw_outputs(model, x))
+
+
+def raw_outputs(model: nn.Module, x: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows outputs"]:
+    """Outputs of a model for complete inputs: logits or values."""
     device = device_of(model)
     with evaluation_mode(model), torch.no_grad():
-        outputs = torch.cat([as_columns(model(rows.to(device))).float() for rows in split_inputs(x)])
-    return PREDICTIONS[KINDS[output]](outputs)
+        return torch.cat([as_columns(model(rows.to(device))).float() for rows in split_inputs(x)])
 
 
 def surrogate_outputs(

@@ -198,9 +198,9 @@ def measure_reproduction(explainer: FeatureExplainer, x: Array) -> float | None:
     `fit` did not train the surrogate, it is measured on x alone.
     """
     fidelity = explainer.fidelity_
-    held_out = None
+    held_out: float | None = None
     if fidelity is not None:
-        held_out = fidelity.agreement if fidelity.explained is None else fidelity.explained
+        held_out = fidelity.explained if fidelity.agreement is None else fidelity.agreement
     predictions = explainer.predictions(x)
     count = len(predictions.surrogate)
     if predictions.model is None or count == 1 or (held_out is not None and count < ENOUGH_INPUTS):

@@ -32,7 +32,7 @@ from fwshapley.estimators import least_squares_values
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.baselines import BASELINES, Baseline, baseline
 from fwshapley.explanation.feature_explainer import FeatureExplainer
-from fwshapley.explanation.fidelity import MIN_AGREEMENT
+from fwshapley.explanation.fidelity import MIN_AGREEMENT, Fidelity
 from fwshapley.explanation.metrics import Evaluator, measure_agreement
 from fwshapley.explanation.reliability import (
     AGREEMENT_MEANING,
@@ -183,13 +183,13 @@ def write_report(
         orders = _rank_players(x, evidence, methods, seed=seed, progress=progress)
         curves = draw_curves(evaluator or surrogate_evaluator(fitted.masked_model), explained.inputs, classes, orders)
         learned = curves[_learned(weightings[evidence.reference])]
-        _add_class_verdict(page, evidence, learned, curves, labels_given=labels_given)
+        _add_class_verdict(page, evidence, learned, curves, explainer.fidelity_, labels_given=labels_given)
         _add_agreement(page, evidence)
         _add_curves(page, curves, labels_given=labels_given, unseen=evaluator is not None)
     else:
         error = evidence.error(evidence.reference)
         page.text(str(judge(None, reproduction=evidence.reproduction, error=error)))
-        _add_checks(page, evidence, None)
+        _add_checks(page, evidence, None, explainer.fidelity_)
         _add_agreement(page, evidence)
     add_pictures(page, explained, weightings[evidence.reference], n_shown=n_shown)
     _add_training(page, explainer)
@@ -278,7 +278,13 @@ def _by_input(values: Float[Tensor, "inputs players outputs"]) -> Float[Tensor, 
 
 
 def _add_class_verdict(
-    page: Report, evidence: Evidence, learned: OrderCurves, curves: dict[str, OrderCurves], *, labels_given: bool
+    page: Report,
+    evidence: Evidence,
+    learned: OrderCurves,
+    curves: dict[str, OrderCurves],
+    fidelity: Fidelity | None,
+    *,
+    labels_given: bool,
 ) -> None:
     random, best = curves[RANDOM_ORDER], curves[LONG_SAMPLING]
     error = evidence.error(evidence.reference)
@@ -286,16 +292,19 @@ def _add_class_verdict(
         learned, random, best, labels_given=labels_given, reproduction=evidence.reproduction, error=error
     )
     page.text(str(verdict))
-    _add_checks(page, evidence, measure_skill(learned, random, best))
+    _add_checks(page, evidence, measure_skill(learned, random, best), fidelity)
 
 
-def _add_checks(page: Report, evidence: Evidence, skill: Skill | None) -> None:
+def _add_checks(page: Report, evidence: Evidence, skill: Skill | None, fidelity: Fidelity | None) -> None:
     """The numbers behind the verdict, and what they mean."""
     reproduction = "not known" if evidence.reproduction is None else f"{evidence.reproduction:.1%}"
     rows = [
         ["relative error of the values", f"{evidence.error(evidence.reference):.2f}", f"at most {MAX_ERROR:g}"],
         ["agreement of surrogate and model", reproduction, f"at least {MIN_AGREEMENT:.0%}"],
     ]
+    if fidelity is not None:
+        explained = f"{max(fidelity.explained, 0):.1%}, off by {fidelity.error:.2g} on average"
+        rows.append(["variance of the model that the surrogate explains", explained, f"at least {MIN_AGREEMENT:.0%}"])
     meanings = [ERROR_MEANING, AGREEMENT_MEANING]
     if skill is not None:
         rows.insert(0, ["skill of the order of players", str(skill), f"at least {ENOUGH_SKILL:g}"])

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
     """Return an attribution as shap's plots take it; values and base value add up to the prediction.
 
+    If a surrogate was explained, that is its prediction. A warning tells if the model's own differs for some inputs.
+
     Args:
         attribution: of one weighting, with total="efficient".
         data: inputs to show beside the values; by default those that were explained.
@@ -29,6 +31,9 @@ def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
         raise ValueError("total must be 'efficient' for shap, whose plots add values up to the prediction; got 'raw'")
     if isinstance(attribution.weights, list):
         raise ValueError("weights must be one semivalue for shap, got a list")  # noqa: TRY004 - other methods accept a list
+    gaps = attribution.gaps()
+    if gaps is not None:
+        gaps.warn()
     values, base, outputs = map(to_numpy, (attribution.values, attribution.base_values, attribution.outputs))
     shown = to_numpy(attribution.inputs if data is None else data)
     names: list[str] | str | None = None

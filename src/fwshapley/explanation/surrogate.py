@@ -8,10 +8,11 @@ the model's mean prediction given the visible features.
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -24,15 +25,15 @@ from fwshapley.coalitions import draw_trusted_bernoulli
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.fidelity import divergence
 from fwshapley.explanation.input_checks import Augment, check_examples, run_model
-from fwshapley.explanation.predictions import as_columns, predict, surrogate_outputs
+from fwshapley.explanation.predictions import as_columns, predict, split_inputs, surrogate_outputs
 from fwshapley.explanation.removal import encode_removal, make_fill
-from fwshapley.games.masked_model import MaskedModel
+from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel
 from fwshapley.games.scales import KINDS, Kind, Output
 from fwshapley.networks.cnn import SmallCNN
-from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, spread_of
+from fwshapley.networks.mlp import MLP, BinnedCoordinates, ColumnKinds, Rescale, spread_of
 from fwshapley.players import Players
 from fwshapley.tables.network_encoding import TableSchema
-from fwshapley.training.batches import Batch
+from fwshapley.training.batches import Batch, derive_seed
 from fwshapley.training.budget import History, TrainingOptions
 from fwshapley.training.loop import train
 from fwshapley.training.shared_state import private_randomness
@@ -42,6 +43,15 @@ if TYPE_CHECKING:
 
 UNIT_ROWS = 1024
 """Inputs that the units of values are measured on."""
+
+WIDTH = 192
+"""Width of each of the two networks of a `TableSurrogate`."""
+
+MIXED_ROWS = 2**16
+"""Most mixed rows of a table; see `mix_rows`. A batch gets as many of them as it has other rows."""
+
+MIXED_TIME = 0.1
+"""Largest share of a budget in seconds for the predictions of mixed rows."""
 
 
 def _mean_of_labels(logits: Float[Tensor, "fills rows labels"]) -> Float[Tensor, "rows labels"]:
@@ -57,6 +67,18 @@ MEANS: Mapping[Kind, Callable[[Tensor], Tensor]] = {
     "values": lambda values: values.mean(0),
 }
 """The mean prediction over several fills, as logits or values."""
+
+
+class MixedRows(NamedTuple):
+    """Rows of a table that are made of two others each.
+
+    Attributes:
+        x: the rows.
+        targets: what the model predicts for them.
+    """
+
+    x: Float[Tensor, "rows columns"]
+    targets: Float[Tensor, "rows outputs"]
 
 
 class Surrogate(nn.Module):
@@ -106,7 +128,10 @@ class Surrogate(nn.Module):
 
 
 class TableSurrogate(nn.Module):
-    """A perceptron on the visible columns of a table and the mask of visible players.
+    """Two perceptrons on the visible columns of a table and the mask of visible players; it predicts their mean.
+
+    They are trained on different batches. So how much they disagree tells how far off their mean is, also where the
+    best prediction is not known because columns are hidden.
 
     Args:
         x: rows that give the scales of the columns.
@@ -137,18 +162,34 @@ class TableSurrogate(nn.Module):
         players.check(check_examples("x", x, missing=any(column_kinds.gaps)))
         check_whole("n_outputs", n_outputs)
         self.players = players
-        self.coordinates = Coordinates(x, column_kinds)
-        self.network = MLP(self.coordinates.count + players.n_players, n_outputs)
+        self.coordinates = BinnedCoordinates(x, column_kinds)
+        width = self.coordinates.count + players.n_players
+        self.networks = nn.ModuleList(MLP(width, n_outputs, width=WIDTH) for _ in range(2))
         self.rescale = Rescale(n_outputs, targets)
 
     def forward(
         self, x: Float[Tensor, "batch columns"], coalitions: Bool[Tensor, "batch players"]
     ) -> Float[Tensor, "batch outputs"]:
-        """Logits or values."""
-        mask = self.players.spread(coalitions)[:, self.coordinates.owner]
-        visible = self.coordinates(x) * mask
-        outputs: Tensor = self.rescale(self.network(torch.cat([visible, coalitions.to(visible.dtype)], 1)))
+        """Logits or values: the mean of both networks; in training mode, each network has every second row."""
+        if not self.training:
+            return self.members(x, coalitions).mean(0)
+        inputs = self._encode(x, coalitions)
+        one, other = (network(inputs[start::2]) for start, network in enumerate(self.networks))
+        interleaved = torch.stack([one[: len(other)], other], 1).flatten(0, 1)
+        outputs: Tensor = self.rescale(torch.cat([interleaved, one[len(other) :]]))
         return outputs
+
+    def members(
+        self, x: Float[Tensor, "batch columns"], coalitions: Bool[Tensor, "batch players"]
+    ) -> Float[Tensor, "2 batch outputs"]:
+        """Logits or values of each network."""
+        inputs = self._encode(x, coalitions)
+        return torch.stack([self.rescale(network(inputs)) for network in self.networks])
+
+    def _encode(self, x: Tensor, coalitions: Tensor) -> Float[Tensor, "batch inputs"]:
+        coordinates = self.coordinates(x)
+        mask = self.players.spread(coalitions).to(coordinates.dtype).index_select(1, self.coordinates.owner)
+        return torch.cat([coordinates * mask, coalitions.to(coordinates.dtype)], 1)
 
 
 def make_surrogate(
@@ -258,6 +299,13 @@ def train_surrogate(
     unit = spread_of(valid_targets) if KINDS[output] == "values" else torch.ones((), device=device)
     generator = torch.Generator(device).manual_seed(options.seed)
     valid_coalitions = _draw_coalitions(len(x_valid), masked_model.n_players, generator)
+    mixed = None
+    if isinstance(surrogate, TableSurrogate) and augment is None:
+        seconds = math.inf if options.budget.seconds is None else MIXED_TIME * options.budget.seconds
+        mixed = mix_rows(model, x, surrogate.players, output, seconds=seconds, seed=options.seed)
+        # As in a batch, half of the inputs are complete.
+        x_valid, valid_targets = x_valid.repeat(2, 1), valid_targets.repeat(2, 1)
+        valid_coalitions = torch.cat([valid_coalitions, torch.ones_like(valid_coalitions)])
 
     def loss(module: nn.Module, batch: Batch) -> Tensor:
         coalitions = batch.shard.of(_draw_coalitions(len(batch.rows), masked_model.n_players, batch.generator))
@@ -266,6 +314,12 @@ def train_surrogate(
             target = predict(model, inputs, output).to(device)
         else:
             target = targets[batch.shard.of(batch.rows).to(device, non_blocking=True)]
+        if mixed is not None:
+            rows = torch.randint(len(mixed.x), (len(batch.rows),), generator=batch.generator, device=device)
+            rows = batch.shard.of(rows)
+            inputs = torch.cat([inputs, mixed.x[rows.to(mixed.x.device)].to(device)])
+            coalitions = torch.cat([coalitions, coalitions.new_ones(len(rows), coalitions.shape[1])])
+            target = torch.cat([target, mixed.targets[rows].to(device)])
         return divergence(module(inputs, coalitions) / unit, target / unit, output).mean()
 
     def validate(module: nn.Module) -> float:
@@ -286,6 +340,44 @@ def train_surrogate(
         )
     finally:
         surrogate.requires_grad_(requires_grad=False)
+
+
+def mix_rows(
+    model: nn.Module,
+    x: Float[Tensor, "rows columns"],
+    players: Players,
+    output: Output,
+    *,
+    seconds: float,
+    seed: int,
+) -> MixedRows:
+    """Return rows of which some columns are those of another row, with the model's predictions.
+
+    For complete inputs, the best surrogate is the model itself, whatever the inputs are. So it can be learned from more
+    rows than there are, of any distribution, since no column of theirs is hidden.
+
+    Args:
+        model: predicts the rows.
+        x: rows of the table.
+        players: columns of the same player come from the same row.
+        output: of the model.
+        seconds: after which no more rows are predicted.
+        seed: of everything random.
+    """
+    stop = time.monotonic() + seconds
+    generator = torch.Generator(x.device).manual_seed(derive_seed(seed, "mixed rows", 0))
+    count = min(MIXED_ROWS, MAX_ELEMENTS // x.shape[1])
+    one, other = torch.randint(len(x), (2, count), generator=generator, device=x.device)
+    share = torch.rand(count, generator=generator, device=x.device)
+    replaced = players.spread(draw_trusted_bernoulli(share, players.n_players, generator))
+    rows = torch.where(replaced, x[other], x[one])
+    targets = []
+    for chunk in split_inputs(rows):
+        targets.append(predict(model, chunk, output))
+        if time.monotonic() > stop:
+            break
+    predicted = torch.cat(targets)
+    return MixedRows(rows[: len(predicted)], predicted)
 
 
 def take_batch(x: Float[Tensor, "rows ..."], batch: Batch, augment: Augment | None) -> Float[Tensor, "batch ..."]:

@@ -11,6 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 MIN_DEVIATION = 1e-6
+MAX_BINS = 64
+MIN_BINS = 4
+BINNED_COORDINATES = 1024
+"""Coordinates by bins of a table with 16 to 256 columns of numbers; each column has at most 64 bins, and at least 4."""
+
+MAX_BINNED_ROWS = 2**16
+"""Rows that the bins of a column are measured on."""
 
 
 class MLP(nn.Module):
@@ -89,6 +96,62 @@ class Coordinates(nn.Module):
             return numbers
         ones = [functional.one_hot(x[:, column].long(), count).float() for column, count in self.coded]
         return torch.cat([numbers.nan_to_num(), *ones, x[:, self.gappy].isnan().float()], 1)
+
+
+class BinnedCoordinates(Coordinates):
+    """Columns of a table as numbers from which a network easily learns steps, such as those of trees.
+
+    To the coordinates of `Coordinates`, each column of numbers adds one for each of its bins, between neighboring
+    quantiles: 0 below the bin, 1 above it, and linear within it (piecewise linear encoding, Gorishniy et al. 2022).
+    So every function of one column that is linear within the bins is a weighted sum of its coordinates. A column with
+    few different values has a bin between each and the next.
+
+    Args:
+        x: rows, as `Coordinates` takes them.
+        kinds: what the columns contain.
+
+    Attributes:
+        count: number of coordinates.
+        owner: the column of each coordinate.
+    """
+
+    low: Tensor
+    width: Tensor
+
+    def __init__(self, x: Float[Tensor, "rows columns"], kinds: ColumnKinds = ColumnKinds()) -> None:  # noqa: B008 - immutable
+        super().__init__(x, kinds)
+        bins = min(max(BINNED_COORDINATES // max(len(self.numbers), 1), MIN_BINS), MAX_BINS)
+        low = x.new_zeros(len(self.numbers), bins)
+        width = torch.full_like(low, torch.inf)  # of bins that a column does not need: always 0
+        for place, column in enumerate(self.numbers):
+            edges = _bin_edges(x[:, column], bins)
+            edges = (edges - self.mean[place]) / self.scale[place]
+            low[place, : len(edges) - 1], width[place, : len(edges) - 1] = edges[:-1], edges.diff()
+        self.register_buffer("low", low.float())
+        self.register_buffer("width", width.float())
+        owners = torch.tensor(self.numbers, dtype=torch.long).repeat_interleave(bins)
+        self.register_buffer("owner", torch.cat([self.owner, owners]), persistent=False)
+        self.count = len(self.owner)
+
+    def forward(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch coordinates"]:
+        """Coordinates of rows; those of a missing value are 0, except its indicator."""
+        coordinates = super().forward(x)
+        numbers = coordinates[:, : len(self.numbers), None]
+        positions = ((numbers - self.low) / self.width).clamp(0, 1)
+        if self.gappy:
+            positions = positions.masked_fill(x[:, self.numbers, None].isnan(), 0)
+        return torch.cat([coordinates, positions.flatten(1)], 1)
+
+
+def _bin_edges(column: Float[Tensor, " rows"], bins: int) -> Float[Tensor, " edges"]:
+    """Different values of a column, or its quantiles if there are more than bins: in order, none twice."""
+    step = -(-len(column) // MAX_BINNED_ROWS)
+    values = column[::step]
+    values = values[values.isfinite()]
+    different = values.unique()
+    if len(different) <= bins + 1:
+        return different if len(different) else values.new_zeros(1)
+    return values.quantile(torch.linspace(0, 1, bins + 1, dtype=values.dtype, device=values.device)).unique()
 
 
 class Rescale(nn.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ BAR_HEIGHT = 0.62
 MARGIN = 0.17
 """Room for numbers beside the bars, as a share of their extent."""
 SUM = "base value + values"
+MARK: Mapping[str, Any] = {"linestyle": "none", "marker": "D", "markersize": 6, "color": "black", "fillstyle": "none"}
+"""Where the model's own prediction is."""
 
 Sum = Literal["the prediction", "about the prediction", "not the prediction"]
 EXACT: Sum = "the prediction"
@@ -73,6 +75,8 @@ def plot_waterfall(
     kind: str = "players",
     n_shown: int = MAX_PLAYERS,
     errors: Errors = NO_ERRORS,
+    model_prediction: float | None = None,
+    is_far: bool = False,
 ) -> Figure:
     """Draw a bar per player from the base value at the bottom to the prediction at the top, a panel per weighting.
 
@@ -91,6 +95,9 @@ def plot_waterfall(
         kind: what the players are called in the bar of those that are not shown, which is the sum of their values.
         n_shown: players that have a bar of their own: those of the largest |value| under the first weighting.
         errors: of the values, with one row; whiskers have two of them to either side.
+        model_prediction: what the model itself predicts, if the values explain a surrogate: a mark on the top line, and
+            a note. The prediction that values add up to is then called the surrogate's.
+        is_far: whether to note that it differs from that sum by more than expected.
 
     Example:
         >>> values, labels = np.array([[2.0, -0.5]]), ["age = 61", "bmi = 30"]
@@ -100,8 +107,9 @@ def plot_waterfall(
     """
     ranking = rank(np.abs(values[0]), n_shown)
     all_add_up = set(sums) == {EXACT}
+    prediction = "prediction" if model_prediction is None else "surrogate's prediction"
     players = [labels[player] for player in ranking.shown] + ranking.label_rest(kind)
-    lines = ["base value", *players[::-1], "prediction" if all_add_up else SUM]
+    lines = ["base value", *players[::-1], prediction if all_add_up else SUM]
     width = PANEL_WIDTH * len(values) + LETTER_WIDTH * max(map(len, lines))
     figure = new_figure(width=width, height=LINE_HEIGHT * len(lines) + 1.1)
     panels = figure.subplots(1, len(values), squeeze=False, sharex=True, sharey=True)[0]
@@ -111,8 +119,13 @@ def plot_waterfall(
         starts = base_value + np.concatenate([[0.0], parts.cumsum()[:-1]])
         steps = Steps(parts, starts, _errors_of(errors, number, ranking.shown, len(parts)))
         end = short_number(float(base_value + values[number].sum()))
-        _draw_steps(axes, steps, base_value, f"{end} = prediction" if sums[number] == EXACT and not all_add_up else end)
+        _draw_steps(
+            axes, steps, base_value, f"{end} = {prediction}" if sums[number] == EXACT and not all_add_up else end
+        )
         extent += [base_value, *steps.lowest, *steps.highest]
+        if model_prediction is not None:
+            axes.plot([model_prediction], [len(lines) - 1], **MARK)
+            extent.append(model_prediction)
     panels[0].set_yticks(np.arange(len(lines)), lines)
     panels[0].set_ylim(-0.7, len(lines) - 0.3)
     margin = MARGIN * (max(extent) - min(extent)) or 1.0
@@ -121,6 +134,9 @@ def plot_waterfall(
     notes = [
         f"{title}: base value + values is {what}" for title, what in zip(titles, sums, strict=True) if what != EXACT
     ]
+    if model_prediction is not None:
+        far = ", which differs by more than expected: do not rely on this explanation" if is_far else ""
+        notes.append(f"◇: the model itself predicts {short_number(model_prediction)}{far}")
     errors.describe(figure, "whiskers: two {}s to either side", "\n".join(notes))
     return figure
 

@@ -144,6 +144,20 @@ class History:
     validation: list[tuple[int, float]] = field(default_factory=list)
     stopped: Literal["", "budget", "no progress", "diverged"] = ""
 
+    def followed_by(self, other: History) -> History:
+        """Return the history of this run and another one that continued it.
+
+        Args:
+            other: counts its steps and seconds from its own start.
+        """
+        return History(
+            steps=self.steps + other.steps,
+            seconds=self.seconds + other.seconds,
+            loss=self.loss + [(self.steps + step, value) for step, value in other.loss],
+            validation=self.validation + [(self.steps + step, value) for step, value in other.validation],
+            stopped=other.stopped,
+        )
+
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> History:
         """Return the history that was saved as JSON."""
