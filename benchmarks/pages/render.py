@@ -145,11 +145,12 @@ def make_environment() -> Environment:
 def render_pages() -> dict[Path, str]:
     """Return the text of every page by its path, and of README.md with a new results section."""
     environment = make_environment()
-    known = experiments()
-    records = {stem: document for name in known for stem, document in read_records(name).items()}
+    by_experiment = {name: read_records(name) for name in experiments()}
+    records = {stem: document for documents in by_experiment.values() for stem, document in documents.items()}
+    recorded = [name for name, documents in by_experiment.items() if documents]  # others have no page yet
     pages = {
         PAGES / f"{name}.md": tidy(environment.get_template(f"{name}.md").render(records=records))
-        for name in ("index", "paper_claims", *known)
+        for name in ("index", "paper_claims", *recorded)
     }
     before, rest = README.read_text(encoding="utf-8").split(BEGIN)
     _, after = rest.split(END)
