@@ -50,7 +50,7 @@ UNCHECKED = {
     *("valuation.ValuationFidelity", "valuation.ValuationFidelity.between"),
     # They take no arguments, or any that Python itself refuses.
     # Asked at every step of training, by what has checked its own.
-    "Budget.spent",
+    *("Budget.spent", "History.followed_by"),
     *("FewStepsWarning", "FidelityWarning", "LeaveOneOut", "Shapley", "Semivalue"),
     # Rows of a registry and stand-ins, which users read.
     "baselines.BaselineMethod",
