@@ -50,7 +50,7 @@ UNCHECKED = {
     *("valuation.ValuationFidelity", "valuation.ValuationFidelity.between"),
     # They take no arguments, or any that Python itself refuses.
     # Asked at every step of training, by what has checked its own.
-    "Budget.spent",
+    *("Budget.spent", "History.followed_by"),
     *("FewStepsWarning", "FidelityWarning", "LeaveOneOut", "Shapley", "Semivalue"),
     # Rows of a registry and stand-ins, which users read.
     "baselines.BaselineMethod",
@@ -66,7 +66,7 @@ UNCHECKED = {
         "Players.spread",
         "Players.sum",
     ),
-    *("Surrogate.forward", "TableSurrogate.forward"),
+    *("Surrogate.forward", "TableSurrogate.forward", "TableSurrogate.members"),
     # What a file says, which is checked as a whole.
     *("ErrorModel.from_facts", "Fidelity.from_facts", "History.from_facts", "Players.from_facts"),
     # Options without a meaning to be wrong about.

@@ -72,7 +72,7 @@ def test_a_torch_module_of_rows(tmp_path: Path) -> None:
         "10 steps",
     ):
         assert text in said
-    for text in ("surrogate 3", "explainer 7", "Divergence of the surrogate", "predicts the model's class for"):
+    for text in ("surrogate 6", "explainer 4", "Divergence of the surrogate", "predicts the model's class for"):
         assert text in said
     assert f"next: fwshapley explain {out} INPUT --model {model} --out explanations" in said
     record = recorded(out)

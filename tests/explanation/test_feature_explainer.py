@@ -502,7 +502,7 @@ def test_wrong_arguments_of_fit_and_explain_are_named(classifier: fw.FeatureExpl
         explainer.fit(X, budget=60)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="x_train must be an array or tensor of numbers, got dict"):
         fit(explainer, {"age": 1})  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="x_valid must be a batch of at least one input"):
+    with pytest.raises(ValueError, match="x_valid, the second argument of fit, must be inputs like x_train"):
         fit(explainer, x_valid=torch.zeros(len(X)))
     with pytest.raises(TypeError, match=r"players must be made by .* got list"):
         fit(fw.FeatureExplainer(seeded(TableModel), ["age", "town"]))  # type: ignore[arg-type]

@@ -60,7 +60,7 @@ CALIBRATION_CALLS = 128
 """Defaults of `calibrate`."""
 
 MISSED_FACTOR = 4
-"""With it, two errors cover 93 % of the model's values on games that are known (`test_error_model.py`)."""
+"""With it, two errors cover about 93 % of the model's values on games that are known; docs/math.md, section 7."""
 
 REWEIGHTINGS = 10
 MIN_SHARE = 1e-3
