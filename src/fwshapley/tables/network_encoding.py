@@ -373,11 +373,14 @@ def _decode(column: Column, numbers: NDArray[np.float64]) -> pd.Series:
     dtype: Any = pd.api.types.pandas_dtype(column.dtype)
     missing = None if column.missing_is_none else np.nan
     if column.kind == "category":
+        codes = numbers.astype(int)
         if column.categorical is not None:
             categories_dtype, ordered = column.categorical
             dtype = pd.CategoricalDtype(pd.Index(column.categories, dtype=categories_dtype), ordered=ordered)
-        entries = pd.Series([*column.categories, missing], dtype=object)
-        return entries.take(numbers.astype(int)).reset_index(drop=True).astype(dtype)
+            codes[codes == len(column.categories)] = -1  # missing
+            return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype))
+        different = [*column.categories, missing] if column.has_missing else column.categories
+        return pd.Series(different, dtype=object).astype(dtype).take(codes).reset_index(drop=True)
     if column.has_dates_as_text:
         texts = from_days(numbers, np.dtype("datetime64[s]")).dt.strftime(DATE_FORMAT).astype(object)
         return texts.where(~np.isnan(numbers), missing).astype(dtype)
