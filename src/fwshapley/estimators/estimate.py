@@ -1,4 +1,4 @@
-"""What the three Monte Carlo estimators share: the result, its standard errors, and a run within a number of calls."""
+"""What the Monte Carlo estimators share: the result, its standard errors, and a run within a number of calls."""
 
 from __future__ import annotations
 
