@@ -319,6 +319,19 @@ def test_unknown_categories_are_refused_by_row_and_column() -> None:
         explainer.explain(texts)
 
 
+def test_texts_where_the_trees_get_numbers_are_refused_by_row_and_column() -> None:
+    pipeline, table = fitted("codes")
+    explainer = fw.PipelineExplainer(pipeline, table[:9])
+    rows = table[20:24].astype({"rooms": object})
+    rows.iloc[1, 4] = "many"
+    assert [entry[:3] for entry in explainer.find_unusable(rows)] == [(1, "rooms", "many")]
+    with pytest.raises(ValueError, match=r"'many' in column 'rooms', row 21, is not a number"):
+        explainer.explain(rows)
+    numbers = rows[rows.rooms != "many"]
+    np.testing.assert_array_equal(explainer.explain(numbers).values, explainer.explain(table.loc[numbers.index]).values)
+    np.testing.assert_array_equal(np.asarray(explainer.explain(numbers).inputs)[:, 4], numbers.rooms.astype(float))
+
+
 def test_missing_entries_that_the_trees_have_no_rule_for() -> None:
     filled = TABLE[["a_b", "rooms"]].astype(float)
     pipeline = make_pipeline(StandardScaler(), boosted()).fit(filled, TARGET)

@@ -23,7 +23,7 @@ from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundl
 from fwshapley.explanation.background_rows import check_table
 from fwshapley.explanation.exact_explainer import check_same_model, choose_players, name_outputs
 from fwshapley.explanation.model_functions import call_function, find_function
-from fwshapley.explanation.pipeline_inputs import PipelineInputs, Table, labels_of, mix_rows, show_table
+from fwshapley.explanation.pipeline_inputs import PipelineInputs, Table, labels_of, mix_rows
 from fwshapley.explanation.preprocessing import find_mixing, split_pipeline, trace_columns
 from fwshapley.players import Players
 from fwshapley.tables.network_encoding import TableSchema, describe_table
@@ -99,6 +99,7 @@ class PipelineExplainer(TreeExplainer):
             self.ensemble = read_model(self._final, categories=prepared)
         except ValueError as error:
             raise TypeError(str(error)) from error
+        self._inputs.check = self.ensemble.find_unusable
         if output_names is not None:
             names = name_outputs(check_names("output_names", output_names), self.ensemble.n_outputs)
             self.ensemble = replace(self.ensemble, output_names=names)
@@ -235,6 +236,7 @@ class PipelineExplainer(TreeExplainer):
         """Take what was saved, or raise an error unless the pipeline is the one that was explained."""
         trees = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
         self.ensemble = TreeEnsemble.from_bundle(Bundle(facts["ensemble"], trees))
+        self._inputs.check = self.ensemble.find_unusable
         self._reference, self._expected = arrays["reference"], arrays["expected"]
         check_same_model(self._expected, self._predict_reference(), path)
         self._inputs.base = self._inputs.schema.from_numbers(self._reference[:1])
@@ -275,8 +277,9 @@ class PipelineExplainer(TreeExplainer):
         prepared = self._inputs.prepare(argument, table)
         try:
             return self.ensemble.encode(prepared, argument=argument)
-        except ValueError:
-            refuse(self._find_unread(table, prepared), labels_of(table))
+        except (TypeError, ValueError):
+            refused = self._inputs.find_refused(table)
+            refuse(refused or self._find_unread(table, prepared), labels_of(table))
             raise
 
     def _as_shown(
@@ -284,4 +287,4 @@ class PipelineExplainer(TreeExplainer):
         x: Array,
         rows: Rows,  # noqa: ARG002 - as other explainers do
     ) -> tuple[Float64[ndarray, "rows columns"], dict[str, Any]]:
-        return show_table(self._inputs.select("x", x))
+        return self._inputs.show(self._inputs.select("x", x))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy import ndarray
 from fwshapley._internal.checks import Array
 from fwshapley.explanation.background_rows import check_table
 from fwshapley.explanation.preprocessing import first_names
-from fwshapley.tables.columns import infer_dtype, is_datetime, is_number, to_days
+from fwshapley.tables.columns import infer_dtype
 from fwshapley.tables.network_encoding import PROBLEMS, TableSchema, as_numbers
 from fwshapley.tables.unusable_entries import UnusableEntry, refuse
 
@@ -37,6 +37,7 @@ class PipelineInputs:
     Attributes:
         order: the column of the table that each column comes from that the pipeline was fitted on; -1 if it has none.
         base: a row that the preprocessing accepts, once it is known.
+        check: raises a TypeError if what the last step gets are no numbers, once the last step is read.
     """
 
     def __init__(self, steps: Sequence[Any], schema: TableSchema, gap: float) -> None:
@@ -44,6 +45,7 @@ class PipelineInputs:
         self.schema = schema
         self.gap = gap
         self.base: Table | None = None
+        self.check: Callable[[Table], object] | None = None
         names = first_names(steps) if schema.is_frame else None
         places = {name: place for place, name in enumerate(schema.names)}
         fitted = schema.names if names is None else names
@@ -78,6 +80,24 @@ class PipelineInputs:
             refuse(self.find_refused(table), labels_of(table))
             steps = " + ".join(type(step).__name__ for step in self.steps)
             raise ValueError(f"{argument} cannot be used: {steps} failed: {_describe(error)}") from error
+
+    def show(self, table: Table) -> tuple[Float64[ndarray, "rows columns"], dict[str, Any]]:
+        """Return a table as numbers for display, and what these stand for: the encodings of an `Attribution`."""
+        if not isinstance(table, pd.DataFrame):
+            return table, {}
+        numbers = np.empty(table.shape)
+        encodings: dict[str, Any] = {}
+        for place, column in enumerate(self.schema.columns):
+            entries = infer_dtype(table.iloc[:, place])
+            if column.kind != "category":  # texts that stand for numbers are shown as numbers
+                numbers[:, place] = column.to_numbers(entries)
+                if not (np.isnan(numbers[:, place]) & entries.notna()).any():
+                    encodings |= {str(place): "date"} if column.kind == "date" else {}
+                    continue
+            categorical = entries.astype("category").cat
+            numbers[:, place] = np.where(categorical.codes < 0, np.nan, categorical.codes)
+            encodings[str(place)] = [str(category) for category in categorical.categories]
+        return numbers, encodings
 
     def find_refused(self, table: Table) -> list[UnusableEntry]:
         """Return the entries that the preprocessing refuses, such as categories that an encoder does not know."""
@@ -115,10 +135,15 @@ class PipelineInputs:
     def _problem(self, table: Table) -> str | None:
         """Return what is wrong with a table according to the preprocessing; None if nothing is."""
         try:
-            self._transform(table)
+            prepared = self._transform(table)
         except Exception as error:  # noqa: BLE001 - whatever transformers raise
             is_unknown = "unknown categor" in str(error)
             return PROBLEMS["category"] if is_unknown else f"is refused by the preprocessing ({_describe(error)})"
+        try:
+            if self.check is not None:
+                self.check(prepared)
+        except TypeError:
+            return PROBLEMS["number"]
         return None
 
     def _transform(self, table: Table) -> Table:
@@ -149,26 +174,6 @@ def mix_rows(table: Table, rows: Int64[ndarray, "columns rows"]) -> Table:
         return np.take_along_axis(table, rows.T, 0)
     columns = [table.iloc[some, place].reset_index(drop=True) for place, some in enumerate(rows)]
     return pd.concat(columns, axis=1)
-
-
-def show_table(table: Table) -> tuple[Float64[ndarray, "rows columns"], dict[str, Any]]:
-    """Return a table as numbers for display, and what these stand for: the encodings of an `Attribution`."""
-    if not isinstance(table, pd.DataFrame):
-        return table, {}
-    numbers = np.empty(table.shape)
-    encodings: dict[str, Any] = {}
-    for place in range(table.shape[1]):
-        entries = infer_dtype(table.iloc[:, place])
-        if is_number(entries):
-            numbers[:, place] = entries.to_numpy(np.float64, na_value=np.nan)
-        elif is_datetime(entries.dtype):
-            numbers[:, place] = to_days(entries)
-            encodings[str(place)] = "date"
-        else:
-            categorical = entries.astype("category").cat
-            numbers[:, place] = np.where(categorical.codes < 0, np.nan, categorical.codes)
-            encodings[str(place)] = [str(category) for category in categorical.categories]
-    return numbers, encodings
 
 
 def _replace(base: Table, place: int, entries: pd.Series) -> Table:
