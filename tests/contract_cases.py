@@ -20,6 +20,8 @@ import torch
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from torch import Tensor
 
@@ -1693,6 +1695,13 @@ def linear() -> Any:  # noqa: ANN401 - untyped, as all that is called
     return LinearRegression().fit(POINTS_OF_THREE, POINTS_OF_THREE[:, 0])
 
 
+@cache
+def pipeline() -> Any:  # noqa: ANN401 - untyped, as all that is called
+    """Fitted boosted trees behind a scaler, of three columns, none of which may be missing."""
+    trees_of_three = GradientBoostingRegressor(n_estimators=3, random_state=0)
+    return make_pipeline(StandardScaler(), trees_of_three).fit(POINTS_OF_THREE, POINTS_OF_THREE[:, 0])
+
+
 def product(some: Any) -> Any:  # noqa: ANN401 - rows
     """A function of three columns."""
     return some[:, 0] * some[:, 1] + some[:, 2]
@@ -1715,6 +1724,9 @@ SOME_OF_ONE: dict[str, object] = {"unknown": "odd", "too large": [9], "a number"
 MAKERS: dict[Any, Callable[..., Any]] = {
     fw.LinearExplainer: lambda background=POINTS_OF_THREE, **options: fw.LinearExplainer(
         linear(), background, **options
+    ),
+    fw.PipelineExplainer: lambda background=POINTS_OF_THREE, **options: fw.PipelineExplainer(
+        pipeline(), background, **options
     ),
     fw.InterventionalExplainer: lambda background=POINTS_OF_THREE, **options: fw.InterventionalExplainer(
         product, background, **{"progress": False, "device": "cpu"} | options
@@ -1755,7 +1767,7 @@ for kind, make in MAKERS.items():
             lambda _, bad, ask=ask_usable, make=make: ask(make(), bad),
             words=IN_X,
         )
-for kind in (fw.LinearExplainer, fw.InterventionalExplainer):
+for kind in (fw.LinearExplainer, fw.PipelineExplainer, fw.InterventionalExplainer):
     each(
         kind.predict,
         f"x of {kind.__name__}",
@@ -1789,6 +1801,26 @@ each(
     lambda _, bad: fw.LinearExplainer(bad, POINTS_OF_THREE),
     words="coef_|model",
 )
+each(
+    fw.PipelineExplainer,
+    "model",
+    NOT_TREES | {"not a pipeline": DecisionTreeRegressor(), "a linear model": make_pipeline(LinearRegression())},
+    lambda _, bad: fw.PipelineExplainer(bad, POINTS_OF_THREE),
+)
+named(
+    fw.PipelineExplainer,
+    lambda _, **bad: MAKERS[fw.PipelineExplainer](**bad),
+    {"output_names": {"too many": ["a", "b"], "text": "a"}},
+)
+each(
+    fw.PipelineExplainer.interactions,
+    "x of PipelineExplainer",
+    NO_TABLES,
+    lambda _, bad: MAKERS[fw.PipelineExplainer]().interactions(bad),
+    words=IN_X,
+)
+each(fw.PipelineExplainer.save, "path", PATHS, lambda _, bad: MAKERS[fw.PipelineExplainer]().save(bad))
+files(fw.PipelineExplainer.load, lambda _, bad: fw.PipelineExplainer.load(bad, model=pipeline()), *READ, "attribution")
 each(fw.LinearExplainer.save, "path", PATHS, lambda _, bad: fw.LinearExplainer(linear(), POINTS_OF_THREE).save(bad))
 files(fw.LinearExplainer.load, lambda _, bad: fw.LinearExplainer.load(bad), *READ, "attribution")
 named(

@@ -15,6 +15,7 @@ from .explanation import (
     FeatureExplainer,
     InterventionalExplainer,
     LinearExplainer,
+    PipelineExplainer,
     choose_weights,
     write_report,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "KNNValuator",
     "LeaveOneOut",
     "LinearExplainer",
+    "PipelineExplainer",
     "RetrainingValuator",
     "Semivalue",
     "Shapley",

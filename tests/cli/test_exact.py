@@ -31,6 +31,8 @@ unnamed = RandomForestClassifier(5, max_depth=3, random_state=0).fit(x.to_numpy(
 line, pipeline = Ridge().fit(x, size), make_pipeline(StandardScaler(), Ridge()).fit(x, size)
 boosting = GradientBoostingRegressor(n_estimators=3, random_state=0).fit(x, size)
 other = make_pipeline(StandardScaler(), Ridge(alpha=100)).fit(x, size)
+trees = make_pipeline(StandardScaler(), GradientBoostingRegressor(n_estimators=3, random_state=0)).fit(x, size)
+stumps = make_pipeline(StandardScaler(), GradientBoostingRegressor(n_estimators=3, max_depth=1)).fit(x, size)
 
 
 def product(x):
@@ -170,8 +172,11 @@ def test_texts_become_the_categories_of_training(folder: Path, tmp_path: Path) -
     assert "no row of unknown.csv can be explained: row 2: 'Paris' in column 'town' must be among the categories" in err
 
 
-@pytest.mark.parametrize(("name", "method"), [("line", "linear"), ("pipeline", "linear"), ("product", "enumeration")])
-def test_linear_models_and_functions(name: str, method: str, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("line", "linear"), ("pipeline", "linear"), ("trees", "trees"), ("product", "enumeration")],
+)
+def test_linear_models_pipelines_and_functions(name: str, method: str, folder: Path, tmp_path: Path) -> None:
     """Without training, by both commands; enumeration in Python is the reference for all of them."""
     background, asked = folder / "train.csv", f"{folder / 'models.py'}:{name}"
     left_out = ["--label", "size", "--ignore", "kind"]
@@ -196,7 +201,7 @@ def test_linear_models_and_functions(name: str, method: str, folder: Path, tmp_p
         code, _, err = run(*again)
         assert code == 2
         assert f"give --model {asked}" in err
-        wrong = "other" if name == "pipeline" else "total"
+        wrong = {"pipeline": "other", "trees": "stumps"}.get(name, "total")
         code, _, err = run(*again, "--model", f"{folder / 'models.py'}:{wrong}")
         assert code == 2
         assert "model must be the model that" in err

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pandas as pd
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -34,6 +35,7 @@ small = dict(n_estimators=5, max_depth=3)
 encode = make_column_transformer((OneHotEncoder(), ["town", "code"]), remainder="passthrough")
 pipeline = make_pipeline(encode, LogisticRegression()).fit(table, kind)
 line = make_pipeline(encode, Ridge()).fit(table, kind)
+grown = make_pipeline(encode, GradientBoostingClassifier(n_estimators=5)).fit(table, kind)
 
 
 def lgb():
@@ -89,9 +91,9 @@ def values_of(out: Path) -> pd.DataFrame:
     return pd.read_csv(out / "values.csv")
 
 
-@pytest.mark.parametrize("name", ["line", "texts", "pipeline", "xgb()", "learned"])
+@pytest.mark.parametrize("name", ["line", "texts", "pipeline", "grown", "xgb()", "learned"])
 def test_rows_that_cannot_be_explained_are_skipped_and_listed(name: str, folder: Path, tmp_path: Path) -> None:
-    """Linear, by enumeration, by trees whose library has no rule for an unknown category, and learned."""
+    """Linear, by enumeration, by trees whose library or preprocessing has no rule for some entries, and learned."""
     model = f"{folder / 'models.py'}:{name if name != 'learned' else 'pipeline'}"
     given = ["--background", folder / "train.csv", "--label", "kind"]
     source: object = model
@@ -121,10 +123,11 @@ def test_rows_that_cannot_be_explained_are_skipped_and_listed(name: str, folder:
     assert not (tmp_path / "out" / "skipped.csv").exists()
 
 
-def test_values_of_the_other_rows_are_those_without_the_bad_ones(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", ["pipeline", "grown"])
+def test_values_of_the_other_rows_are_those_without_the_bad_ones(of: str, folder: Path, tmp_path: Path) -> None:
     arguments = ["--background", folder / "train.csv", "--label", "kind", *QUIET]
     for name in ("bad", "test"):
-        model = f"{folder / 'models.py'}:pipeline"
+        model = f"{folder / 'models.py'}:{of}"
         assert run("explain", model, folder / f"{name}.csv", *arguments, "--out", tmp_path / name)[0] == 0
     both = [values_of(tmp_path / name).set_index("row")[NAMES] for name in ("bad", "test")]
     assert len(both[0]) == 5

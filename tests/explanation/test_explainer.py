@@ -63,8 +63,8 @@ CHOSEN: dict[str, tuple[Any, Any, str, str]] = {
     "trees in a pipeline": (
         make_pipeline(ONE_HOT, HistGradientBoostingRegressor(max_iter=3)).fit(TABLE, Y),
         TABLE,
-        "enumeration",
-        "2 players have 4 coalitions",
+        "trees",
+        "HistGradientBoostingRegressor behind ColumnTransformer is a tree ensemble; .* 40 background rows",
     ),
     "lists": (lambda rows: rows[:, 0] * rows[:, 1], X.tolist(), "enumeration", "16 coalitions"),
 }
@@ -81,7 +81,7 @@ def test_the_method_is_chosen_by_the_model(model: Any, data: Any, method: str, r
     assert chosen.method == method
     found = chosen.explain(X if data is None else data[:5], weights=[fw.Shapley(), fw.Beta(0.7, 2.3)])
     makers: dict[str, Any] = {
-        "trees": lambda: fw.TreeExplainer(model, data),
+        "trees": lambda: (fw.PipelineExplainer if hasattr(model, "steps") else fw.TreeExplainer)(model, data),
         "linear": lambda: fw.LinearExplainer(model, data),
         "enumeration": lambda: fw.InterventionalExplainer(model, data, device="cpu", progress=False),
     }

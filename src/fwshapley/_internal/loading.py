@@ -16,6 +16,7 @@ CLASSES = {
     "explainer": ("fwshapley.explanation.feature_explainer", "FeatureExplainer"),
     "interventional explainer": ("fwshapley.explanation.interventional_explainer", "InterventionalExplainer"),
     "linear explainer": ("fwshapley.explanation.linear_explainer", "LinearExplainer"),
+    "pipeline explainer": ("fwshapley.explanation.pipeline_explainer", "PipelineExplainer"),
     "tree ensemble": ("fwshapley.trees.ensemble", "TreeEnsemble"),
     "tree explainer": ("fwshapley.trees.explainer", "TreeExplainer"),
     "valuator": ("fwshapley.valuation.learned.valuator", "AmortizedValuator"),

@@ -172,7 +172,7 @@ def load_exact(path: Path, saved: SavedExplainer, name: str | None, device: str)
         raise ValueError(f"{path} calls the model, a {saved.needs_model}, and does not contain it: give {how}")
     if name is not None:
         options["model"] = find_model(name, saved.output)
-    if saved.kind == "tree explainer":
+    if saved.kind in {"tree explainer", "pipeline explainer"}:
         options["device"] = "cpu" if device == "auto" else device
     if saved.kind == "interventional explainer":
         options["device"] = device
@@ -219,7 +219,7 @@ def about_scale(explainer: ExactExplainer) -> str:
 def about_unknown(batch: Inputs, explainer: ExactExplainer) -> list[str]:
     """Warn of categories that the model was not trained with, and for which its library has a rule."""
     trees = getattr(explainer, "ensemble", None)
-    if trees is None or not isinstance(batch.x, pd.DataFrame):
+    if trees is None or isinstance(explainer, fw.PipelineExplainer) or not isinstance(batch.x, pd.DataFrame):
         return []
     notes = []
     for column, levels in trees.levels.items():

@@ -20,7 +20,7 @@ from fwshapley.tables.network_encoding import TableSchema
 COMMAND = "fwshapley fit"
 """Key of the record in the explainer's metadata."""
 
-EXPLAINERS = (KIND, "tree explainer", "linear explainer", "interventional explainer")
+EXPLAINERS = (KIND, "tree explainer", "pipeline explainer", "linear explainer", "interventional explainer")
 """Kinds of files that `fwshapley explain` takes."""
 
 
@@ -117,6 +117,9 @@ def open_explainer(path: Path) -> SavedExplainer:
     is_recorded = record is not None
     if kind == "tree explainer":
         return SavedExplainer(kind, record or FitRecord(None, _format_of_trees(facts["ensemble"])), is_recorded)
+    if kind == "pipeline explainer":
+        record = record or FitRecord(None, _format_of_table(facts["schema"]))
+        return SavedExplainer(kind, record, is_recorded, facts["source"])
     if kind == "linear explainer":
         record = record or FitRecord(None, _format_of_table(facts["schema"]))
         return SavedExplainer(kind, record, is_recorded, facts["source"] if facts["needs_model"] else None)

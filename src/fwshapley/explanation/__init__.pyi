@@ -6,6 +6,7 @@ from .feature_explainer import FeatureExplainer
 from .fidelity import Fidelity, FidelityWarning, measure_fidelity
 from .interventional_explainer import InterventionalExplainer
 from .linear_explainer import LinearExplainer
+from .pipeline_explainer import PipelineExplainer
 from .predictions import Predictions
 from .report import write_report
 from .semivalue_selection import ChosenWeights, choose_weights
@@ -21,6 +22,7 @@ __all__ = [
     "FidelityWarning",
     "InterventionalExplainer",
     "LinearExplainer",
+    "PipelineExplainer",
     "Predictions",
     "Surrogate",
     "TableSurrogate",

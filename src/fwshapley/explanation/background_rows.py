@@ -28,7 +28,7 @@ def read_background(background: Array, *, any_model: bool, trained: Trained | No
         any_model: as for `describe_table`.
         trained: as for `describe_table`.
     """
-    table = _check_table("background", background)
+    table = check_table("background", background)
     schema = describe_table(table, any_model=any_model, trained=trained)
     return schema, encode_rows("background", table, schema)
 
@@ -41,7 +41,7 @@ def encode_rows(name: str, x: Array, schema: TableSchema) -> Rows:
         x: rows, in the form of the background.
         schema: of the background.
     """
-    table = _check_table(name, x)
+    table = check_table(name, x)
     try:
         rows = schema.to_numbers(table)
     except TypeError as error:
@@ -64,7 +64,7 @@ def encode_rows(name: str, x: Array, schema: TableSchema) -> Rows:
 
 def find_unusable(name: str, x: Array, schema: TableSchema) -> list[UnusableEntry]:
     """Return the entries that `encode_rows` refuses; its arguments."""
-    table = _check_table(name, x)
+    table = check_table(name, x)
     try:
         return schema.find_unusable(table)
     except TypeError as error:
@@ -117,7 +117,7 @@ def _as_points(rows: Rows, schema: TableSchema) -> Float64[ndarray, "rows coordi
     return np.concatenate(coordinates, 1, dtype=np.float64)
 
 
-def _check_table(name: str, x: Array) -> Array:
+def check_table(name: str, x: Array) -> Array:
     """Return a table that is not empty, lists as an array."""
     table = x
     if isinstance(x, list | tuple):

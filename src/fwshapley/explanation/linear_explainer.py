@@ -21,6 +21,7 @@ from fwshapley._internal.version import __version__
 from fwshapley.explanation.background_rows import Rows, encode_rows, find_unusable, read_background
 from fwshapley.explanation.exact_explainer import ExactExplainer, check_same_model, choose_players, name_outputs
 from fwshapley.explanation.model_functions import call_function
+from fwshapley.explanation.preprocessing import find_mixing
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
 from fwshapley.tables.network_encoding import TableSchema
@@ -37,27 +38,6 @@ ROUNDING = {"float32": 1e-6, "float64": 1e-12}
 
 NUMBERS_AT_ONCE = 2**22
 """Numbers in the rows of one call of the model, about."""
-
-COLUMN_WISE = {
-    "Binarizer",
-    "KBinsDiscretizer",
-    "MaxAbsScaler",
-    "MinMaxScaler",
-    "MissingIndicator",
-    "OneHotEncoder",
-    "OrdinalEncoder",
-    "PowerTransformer",
-    "QuantileTransformer",
-    "RobustScaler",
-    "SelectKBest",
-    "SelectPercentile",
-    "SimpleImputer",
-    "SplineTransformer",
-    "StandardScaler",
-    "TargetEncoder",
-    "VarianceThreshold",
-}
-"""Transformers of scikit-learn, each of whose outputs depends on one column."""
 
 
 class LinearModel(NamedTuple):
@@ -267,7 +247,7 @@ def read_linear(model: Any) -> LinearModel:  # noqa: ANN401 - any model
     if not (hasattr(final, "coef_") and hasattr(final, "intercept_")):
         raise TypeError(f"{name} has no coefficients (coef_ and intercept_): it is not a fitted linear model")
     for step in steps[:-1]:
-        wrong = _not_column_wise(step)
+        wrong = find_mixing(step)
         if wrong is not None:
             raise TypeError(f"{wrong} may combine columns, so that the values of {name} have no closed form behind it")
     is_classifier = hasattr(final, "classes_")
@@ -280,17 +260,6 @@ def read_linear(model: Any) -> LinearModel:  # noqa: ANN401 - any model
         output_names=tuple(map(str, final.classes_)) if is_classifier else None,
         source=" + ".join(type(step).__name__ for step in steps if step != "passthrough"),
     )
-
-
-def _not_column_wise(step: Any) -> str | None:  # noqa: ANN401 - of scikit-learn
-    """Return the name of a transformer in a step that may combine columns; None if there is none."""
-    name = type(step).__name__
-    if step is None or isinstance(step, str) or name in COLUMN_WISE:  # "passthrough" and "drop"
-        return None
-    inner = {"Pipeline": "steps", "ColumnTransformer": "transformers_", "FeatureUnion": "transformer_list"}.get(name)
-    if inner is None:
-        return name
-    return next(filter(None, (_not_column_wise(part[1]) for part in getattr(step, inner))), None)
 
 
 def _name_scores(classes: tuple[str, ...] | None, count: int) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from fwshapley._internal.wording import counted
 from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
+
+if TYPE_CHECKING:
+    from fwshapley.trees.explainer import TreeExplainer
 
 Method = Literal["auto", "trees", "linear", "enumeration", "sampling", "learned"]
 
@@ -131,6 +134,9 @@ def _explain_trees(
 ) -> tuple[ExactExplainer, str]:
     from fwshapley.trees.libraries import is_tree_model  # noqa: PLC0415 - not needed by other methods
 
+    on_device = "cpu" if device == "auto" else str(device)
+    if type(model).__name__ == "Pipeline":
+        return _explain_trees_of_pipeline(model, data, players, output, output_names, device=on_device)
     if not is_tree_model(model):
         raise NotApplicableError(f"{_name_of(model)} is not a tree ensemble")
     from fwshapley.trees.explainer import TreeExplainer  # noqa: PLC0415 - it needs numba
@@ -146,13 +152,44 @@ def _explain_trees(
     if names is not None:
         ensemble = replace(ensemble, output_names=names)
     name = ensemble.source or _name_of(model)
-    explainer = TreeExplainer(ensemble, data, players=players, device="cpu" if device == "auto" else str(device))
-    if output not in ("auto", "raw", ensemble.output) and not (
-        output == "logit" and _predicts_log_odds(explainer, model, data)
-    ):
-        raise NotApplicableError(f"the trees of {name} add up to a {ensemble.output}, not to a {output}")
+    explainer = TreeExplainer(ensemble, data, players=players, device=on_device)
+    _check_scale(explainer, model, data, output)
     game = "training weights stand in for hidden features" if data is None else _averaged(len(data))
     return explainer, f"{name} is a tree ensemble; {game}"
+
+
+def _explain_trees_of_pipeline(
+    model: Any,  # noqa: ANN401 - of scikit-learn
+    data: Array | None,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    output_names: Sequence[str] | None,
+    *,
+    device: str,
+) -> tuple[ExactExplainer, str]:
+    from fwshapley.explanation.pipeline_explainer import PipelineExplainer  # noqa: PLC0415 - it needs numba
+
+    try:
+        explainer = PipelineExplainer(
+            model, require_data(data), players=players, output_names=output_names, device=device
+        )
+    except TypeError as error:
+        raise NotApplicableError(str(error)) from error
+    _check_scale(explainer, model, data, output)
+    return explainer, f"{explainer.source} is a tree ensemble; {_averaged(len(require_data(data)))}"
+
+
+def _check_scale(
+    explainer: TreeExplainer,
+    model: Any,  # noqa: ANN401 - any model
+    data: Array | None,
+    output: Output | Literal["auto"],
+) -> None:
+    """Raise a NotApplicableError unless trees add up to the requested output."""
+    scale, source = explainer.ensemble.output, explainer.provenance["model"] or _name_of(model)
+    is_log_odds = output == "logit" and _predicts_log_odds(explainer, model, data)
+    if output not in ("auto", "raw", scale) and not is_log_odds:
+        raise NotApplicableError(f"the trees of {source} add up to a {scale}, not to a {output}")
 
 
 def _explain_linear(

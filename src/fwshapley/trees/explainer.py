@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from fwshapley._internal.checks import Array, check_numbers, check_path
@@ -76,11 +76,25 @@ class TreeExplainer(ExactExplainer):
             _check_background(background, background_weights, ensemble),
         )
 
-    def _assemble(self, ensemble: TreeEnsemble, players: Players, background: Background | None) -> None:
+    def _assemble(
+        self,
+        ensemble: TreeEnsemble,
+        players: Players,
+        background: Background | None,
+        player_of: Int64[ndarray, " features"] | None = None,
+    ) -> None:
+        """Keep what values are computed of.
+
+        Args:
+            ensemble: the trees.
+            players: the players.
+            background: rows of the features of the trees.
+            player_of: player of each feature, if features are not the columns that the players are made of.
+        """
         self.ensemble = ensemble
         self.players = players
         self.background = background
-        player_of = players.assignment.astype(np.int32)
+        player_of = (players.assignment if player_of is None else player_of).astype(np.int32)
         self._engine = Engine(ensemble, player_of, players.n_players, background, self.device)
         self.output_names = ensemble.output_names
         self.has_classes = ensemble.has_classes
@@ -104,7 +118,7 @@ class TreeExplainer(ExactExplainer):
             weights: a semivalue or a list of them; by default Shapley.
         """
         weightings = check_weights(weights)
-        rows = self.ensemble.encode(x)
+        rows = self._encode(x)
         n = self.players.n_players
         pairs = self._engine.interactions(rows, weightings)
         matrix = np.zeros((len(weightings), len(rows), n, n, self.ensemble.n_outputs))

@@ -35,7 +35,7 @@ def read_sklearn(model: Model) -> TreeEnsemble:
             return read(model)
     hint = "use FeatureExplainer for other models"
     if "Pipeline" in parents:
-        hint = "pass its last step, and inputs that the steps before it have transformed"
+        hint = "use fw.PipelineExplainer, or fw.Explainer, which does so"
     elif hasattr(model, "estimators_") or hasattr(model, "best_estimator_"):
         hint = "pass the estimators inside it one by one"
     raise TypeError(f"model must be one of {', '.join(READERS)} or a subclass, got {type(model).__name__}; {hint}")
