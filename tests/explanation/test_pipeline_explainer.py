@@ -376,7 +376,7 @@ def test_a_saved_explainer_is_loaded_with_its_pipeline(name: str, tmp_path: Path
         fw.load(tmp_path / "file.safetensors", model=forest())
 
 
-class Doubler(StandardScaler):
+class Doubler(StandardScaler):  # type: ignore[misc]  # scikit-learn has no types
     """A class of a user, which may do anything."""
 
 

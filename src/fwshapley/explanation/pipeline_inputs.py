@@ -179,11 +179,11 @@ def mix_rows(table: Table, rows: Int64[ndarray, "columns rows"]) -> Table:
 def _replace(base: Table, place: int, entries: pd.Series) -> Table:
     """Return copies of a row with other entries in one column."""
     if not isinstance(base, pd.DataFrame):
-        copies = np.repeat(base, len(entries), 0)
-        copies[:, place] = entries
-        return copies
+        rows = np.repeat(base, len(entries), 0)
+        rows[:, place] = entries
+        return rows
     copies = base.iloc[np.zeros(len(entries), dtype=int)].reset_index(drop=True)
-    copies.isetitem(place, entries.reset_index(drop=True))
+    copies.isetitem(place, entries.array)
     return copies
 
 
