@@ -83,6 +83,24 @@ def test_kept_tables_serve_other_rows() -> None:
     assert np.array_equal(other, Engine(ensemble, player_of, 6, None).values(x, [Beta(4, 1)]))
 
 
+def test_tables_of_one_row_and_of_many_are_both_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    tabulate = engine_module.tabulate
+    monkeypatch.setattr(engine_module, "tabulate", lambda *a: made.append(1) or tabulate(*a))  # type: ignore[func-returns-value]
+    engine = Engine(random_ensemble(4, depth=5), np.arange(6, dtype=np.int32), 6, None)
+    x = random_rows(2, 1000)
+    engine.values(x[:1], [Shapley()])
+    engine.values(x, [Shapley()])
+    once = len(made)
+    for rows in (1, 1000, 1):
+        engine.values(x[:rows], [Shapley()])
+    assert len(made) == once
+    monkeypatch.setattr(engine_module, "KEPT_TABLES", 100)  # less than the tables of one weighting
+    engine.values(x, [Beta(4, 1)])
+    engine.values(x, [Beta(4, 1)])
+    assert len(made) >= once + 2
+
+
 def test_paths_of_forty_players_are_exact() -> None:
     n = 40
     chain = _chain(n)

@@ -46,7 +46,7 @@ TABLES_AT_ONCE = 2**23
 """Numbers of the tables that are computed at once: 64 MB."""
 
 KEPT_TABLES = 2**25
-"""Numbers of tables, or of counts, that are kept for the next call: 256 MB."""
+"""Numbers of all tables, or of the counts of a part, that are kept for the next call: 256 MB."""
 
 SUMS_AT_ONCE = 2**26
 """Numbers that are summed up at once, for a block of rows: 512 MB."""
@@ -210,7 +210,8 @@ class Engine:
     ) -> Iterator[tuple[int, Int64[ndarray, " starts"], Any, Any]]:
         """Yield the tables of some branches at a time: the first branch, where tables begin, their order, and they.
 
-        For a GPU, the order and the tables are there. Small tables are kept until others are made for the same part.
+        For a GPU, the order and the tables are there. Small tables are kept until newer ones need their memory: those
+        of one row and those of many have different layouts, and calls of both kinds may alternate.
         """
         if key in self._tables:
             yield from self._tables[key]
@@ -231,11 +232,7 @@ class Engine:
             if numbers.sum() > KEPT_TABLES:
                 made.clear()
         if made:
-            self._tables = {other: kept for other, kept in self._tables.items() if other[0] != number}
-            kept_numbers = sum(offsets[-1] for kept in self._tables.values() for _, offsets, *_ in kept)
-            if kept_numbers + numbers.sum() > KEPT_TABLES:
-                self._tables.clear()
-            self._tables[key] = made
+            self._tables = _newest(self._tables | {key: made})
 
     def _add_wide(
         self,
@@ -329,6 +326,17 @@ class Engine:
         at_once = max(1, SUMS_AT_ONCE // max(numbers_per_row, 1))
         for begin in range(0, rows, at_once):
             yield begin, min(rows, begin + at_once)
+
+
+def _newest(tables: dict[tuple[Any, ...], list[Any]]) -> dict[tuple[Any, ...], list[Any]]:
+    """Return the tables that were made last, as many as may be kept."""
+    kept, numbers = {}, 0
+    for key, made in reversed(tables.items()):
+        numbers += sum(int(offsets[-1]) for _, offsets, *_ in made)
+        if numbers > KEPT_TABLES:
+            break
+        kept[key] = made
+    return dict(reversed(kept.items()))
 
 
 def table_players(rows: int, background: int | None) -> int:
