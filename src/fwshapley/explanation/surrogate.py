@@ -170,13 +170,15 @@ class TableSurrogate(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch columns"], coalitions: Bool[Tensor, "batch players"]
     ) -> Float[Tensor, "batch outputs"]:
-        """Logits or values: the mean of both networks; in training mode, each network has every second row."""
+        """Logits or values: the mean of both networks; in training mode, each network has every second quarter.
+
+        Half of a batch may be mixed rows, of which each network thus has as many as of others, and processes that share
+        a batch row by row divide it among the networks as one process does.
+        """
         if not self.training:
             return self.members(x, coalitions).mean(0)
-        inputs = self._encode(x, coalitions)
-        one, other = (network(inputs[start::2]) for start, network in enumerate(self.networks))
-        interleaved = torch.stack([one[: len(other)], other], 1).flatten(0, 1)
-        outputs: Tensor = self.rescale(torch.cat([interleaved, one[len(other) :]]))
+        quarters = self._encode(x, coalitions).chunk(4)
+        outputs: Tensor = self.rescale(torch.cat([self.networks[n % 2](part) for n, part in enumerate(quarters)]))
         return outputs
 
     def members(
