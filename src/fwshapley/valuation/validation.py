@@ -101,7 +101,8 @@ def scale_as(name: str, x: Array, scaling: TableScaling) -> NDArray[np.floating[
 
 def _is_numeric(entries: pd.Series) -> bool:
     """Whether a column contains numbers or flags alone."""
-    return pd.api.types.is_bool_dtype(entries) or pd.api.types.is_numeric_dtype(infer_dtype(entries))
+    is_flag = pd.api.types.infer_dtype(entries, skipna=True) == "boolean"
+    return is_flag or pd.api.types.is_numeric_dtype(infer_dtype(entries))
 
 
 def check_points(
