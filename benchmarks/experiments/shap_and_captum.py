@@ -179,7 +179,7 @@ def methods(case: Case, seed: int) -> dict[str, tuple[Explain, bool]]:
     """Every method, and whether it is fast enough to explain a thousand inputs."""
     explainer = case.explainer
     found: dict[str, tuple[Explain, bool]] = {
-        "learned": (lambda x, labels: explainer.explain(x).values.gather(2, spread(labels, explainer))[..., 0], True),
+        "learned": (lambda x, labels: explainer.explain(x, outputs=labels).values[..., 0], True),
         f"learned, refined by {REFINED_CALLS} calls": (
             lambda x, labels: explainer.refine(x, n_calls=REFINED_CALLS, outputs=labels, progress=False).values[..., 0],
             False,
@@ -236,11 +236,6 @@ def permutation_shap(worth: Callable[[np.ndarray], np.ndarray], n: int, seed: in
     """PermutationExplainer with its default number of permutations."""
     explain = shap.PermutationExplainer(worth, np.zeros((1, n)), seed=seed)
     return explain(np.ones((1, n)), silent=True).values[0]
-
-
-def spread(labels: Tensor, explainer: fw.FeatureExplainer) -> Tensor:
-    """Index that picks each input's class among values."""
-    return labels[:, None].expand(-1, explainer.players_.n_players, -1)
 
 
 def repeat(x: Any, count: int) -> Any:  # noqa: ANN401 - a DataFrame or a tensor

@@ -61,10 +61,12 @@ def test_list_has_a_line_for_each_experiment(capsys: pytest.CaptureFixture[str])
     assert sheep.startswith("sheep  Counts sheep. [2026-11-15, 2 cores of AMD EPYC, 21 min; 2026-11-15, NVIDIA H200")
 
 
-def test_every_experiment_has_a_one_line_summary_and_a_record() -> None:
-    for name, summary in provenance.experiments().items():
+def test_every_experiment_has_a_one_line_summary_and_every_record_an_experiment() -> None:
+    experiments = provenance.experiments()
+    for name, summary in experiments.items():
         assert 20 < len(summary) < 120, name
-        assert provenance.read_records(name), name
+    recorded = {stem for name in experiments for stem in provenance.read_records(name)}
+    assert recorded == {path.stem for path in provenance.RECORDS.glob("*.json")}
 
 
 def test_a_run_is_compared_with_the_record(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:

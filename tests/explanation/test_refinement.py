@@ -65,9 +65,11 @@ def game_with(
 
 
 def check_agreement(found: fw.Attribution, truth: Tensor) -> None:
-    """Squared errors are as large as standard errors say, on average over values that are not independent."""
+    """Two standard errors cover most values, which are not independent, and squared errors are not far off."""
     assert found.stderr is not None
-    assert float(((found.values - truth) / found.stderr).square().mean()) < 2
+    squared = ((found.values - truth) / found.stderr).square()
+    assert float((squared < 4).double().mean()) > 0.85
+    assert float(squared.mean()) < 4
 
 
 WRONG = Slopes(random(8 * PLAYERS + 1, PLAYERS, OUTPUTS, seed=3), 8)

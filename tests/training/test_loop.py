@@ -806,8 +806,8 @@ def test_a_fit_that_was_killed_twice_ends_as_one_that_was_not(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "call", "saved"),
     [
-        ("command", 2, "out/checkpoints/surrogate.safetensors"),
-        ("command", 7, "out/checkpoints/explainer.safetensors"),
+        ("command", 5, "out/checkpoints/surrogate_2.safetensors"),
+        ("command", 8, "out/checkpoints/explainer.safetensors"),
         ("cross_fit", 11, "checkpoints/fold_2.safetensors"),
         ("retraining", 4, "run.safetensors"),
     ],

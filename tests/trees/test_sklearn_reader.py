@@ -197,7 +197,7 @@ def test_names_of_columns_are_checked() -> None:
         (IsolationForest(n_estimators=2), TypeError, "IsolationForest"),
         (RandomTreesEmbedding(n_estimators=2), TypeError, "RandomTreesEmbedding"),
         (AdaBoostRegressor(n_estimators=2), TypeError, "one by one"),
-        (make_pipeline(StandardScaler(), DecisionTreeRegressor()), TypeError, "last step"),
+        (make_pipeline(StandardScaler(), DecisionTreeRegressor()), TypeError, "PipelineExplainer"),
         (GradientBoostingRegressor(init=LinearRegression(), n_estimators=2), ValueError, "init"),
     ],
 )
