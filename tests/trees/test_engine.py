@@ -6,8 +6,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from fwshapley import Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
+from fwshapley.trees import code_tables, lookup
 from fwshapley.trees import engine as engine_module
-from fwshapley.trees import lookup
 from fwshapley.trees.engine import Background, Engine, table_players
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.paths import count_players, encode_block, find_branches
@@ -85,8 +85,12 @@ def test_kept_tables_serve_other_rows() -> None:
 
 def test_tables_of_one_row_and_of_many_are_both_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    tabulate = engine_module.tabulate
-    monkeypatch.setattr(engine_module, "tabulate", lambda *a: made.append(1) or tabulate(*a))  # type: ignore[func-returns-value]
+
+    def counted(*arguments: Any) -> Any:  # noqa: ANN401 - those of `tabulate`
+        made.append(1)
+        return code_tables.tabulate(*arguments)
+
+    monkeypatch.setattr(engine_module, "tabulate", counted)
     engine = Engine(random_ensemble(4, depth=5), np.arange(6, dtype=np.int32), 6, None)
     x = random_rows(2, 1000)
     engine.values(x[:1], [Shapley()])
