@@ -42,10 +42,11 @@ from fwshapley.explanation.surrogate import (
     move,
     take_batch,
     train_surrogate,
+    uses_bf16,
 )
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import Output
-from fwshapley.networks.encoder import ImageNetwork
+from fwshapley.networks.image_network import ImageNetwork
 from fwshapley.networks.mlp import ColumnKinds, TableNetwork
 from fwshapley.networks.unet import UNet
 from fwshapley.objectives import Kernel, Multilinear, Objective, Sample, SumConstraint
@@ -319,7 +320,7 @@ def _fit_network(
 ) -> History:
     """Train a network in place to explain the game of a task, by an objective that is calibrated to it."""
     device = task.masked_model.device
-    game = replace(task.masked_model, mixed_precision=device.type == "cuda")
+    game = replace(task.masked_model, mixed_precision=uses_bf16(task.masked_model, task.x))
     if options.compiled:
         game = replace(game, surrogate=cast("nn.Module", torch.compile(game.surrogate)))
     generator = torch.Generator(device).manual_seed(options.seed)
