@@ -24,10 +24,10 @@ from fwshapley._internal.checks import check_callable, check_choice, check_kind,
 from fwshapley.coalitions import draw_trusted_bernoulli
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.fidelity import divergence
-from fwshapley.explanation.input_checks import Augment, check_examples, run_model
+from fwshapley.explanation.input_checks import TABLE_AXES, Augment, check_examples, run_model
 from fwshapley.explanation.predictions import as_columns, predict, split_inputs, surrogate_outputs
 from fwshapley.explanation.removal import encode_removal, make_fill
-from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel
+from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel, has_fast_bf16
 from fwshapley.games.scales import KINDS, Kind, Output
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.mlp import MLP, BinnedCoordinates, ColumnKinds, Rescale, spread_of
@@ -337,6 +337,7 @@ def train_surrogate(
             validate=validate,
             identity=identity,
             description="training the surrogate",
+            mixed_precision=uses_bf16(masked_model, x),
         )
     finally:
         surrogate.requires_grad_(requires_grad=False)
@@ -394,10 +395,16 @@ def take_batch(x: Float[Tensor, "rows ..."], batch: Batch, augment: Augment | No
 
 
 def move(module: nn.Module, device: torch.device, players: Players) -> None:
-    """Move a module to a device, in place; on a GPU, convolutions are fastest with channels last in memory."""
+    """Move a module to a device, in place; convolutions are fastest with channels last in memory."""
     module.to(device)
-    if players.is_image and device.type == "cuda":
+    if players.is_image:
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
+
+
+def uses_bf16(masked_model: MaskedModel, x: Float[Tensor, "rows ..."]) -> bool:
+    """Whether to train with a surrogate's outputs in bf16: not on a CPU for tables, where casting takes longer."""
+    device = masked_model.device
+    return has_fast_bf16(device) and (device.type == "cuda" or x.ndim > TABLE_AXES)
 
 
 def _choose_fill(
