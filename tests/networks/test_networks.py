@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
+from fwshapley.networks import image_network as image_network_module
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.encoder import FeatureTaps
-from fwshapley.networks import image_network as image_network_module
 from fwshapley.networks.image_network import ImageNetwork, _grids, _levels_of_maps
 from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, TableNetwork, zero
 from fwshapley.networks.unet import UNet
