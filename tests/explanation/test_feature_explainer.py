@@ -835,11 +835,9 @@ def test_a_model_whose_outputs_are_not_finite_is_refused() -> None:
         fit(fw.FeatureExplainer(model))
 
 
-def test_a_model_without_feature_maps_needs_another_network() -> None:
+def test_a_model_without_feature_maps_can_be_explained() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
-    with pytest.raises(ValueError, match="feature maps"):
-        fit(fw.FeatureExplainer(model, GRID, surrogate=None), images(40))
-    found = fit(fw.FeatureExplainer(model, GRID, network="slim", surrogate=None), images(40))
+    found = fit(fw.FeatureExplainer(model, GRID), images(40))
     assert found.explain(images(2)).values.shape == (2, 4, 1)  # of the second of two classes
 
 

@@ -34,12 +34,11 @@ class Recorder(nn.Module):
     [
         ("cuda", GRID, [torch.device("cuda"), torch.channels_last]),
         ("cuda", columns(3), [torch.device("cuda")]),
-        ("cpu", GRID, [torch.device("cpu")]),
+        ("cpu", GRID, [torch.device("cpu"), torch.channels_last]),
+        ("cpu", columns(3), [torch.device("cpu")]),
     ],
 )
-def test_on_a_gpu_image_networks_keep_channels_last(
-    device: str, players: fw.players.Players, moves: list[object]
-) -> None:
+def test_image_networks_keep_channels_last(device: str, players: fw.players.Players, moves: list[object]) -> None:
     module = Recorder()
     move(module, torch.device(device), players)
     assert module.moves == moves

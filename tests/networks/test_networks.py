@@ -8,8 +8,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fwshapley as fw
+from fwshapley.networks import image_network as image_network_module
 from fwshapley.networks.cnn import SmallCNN
-from fwshapley.networks.encoder import FeatureTaps, ImageNetwork
+from fwshapley.networks.encoder import FeatureTaps
+from fwshapley.networks.image_network import ImageNetwork, _grids, _levels_of_maps
 from fwshapley.networks.mlp import MLP, ColumnKinds, Coordinates, Rescale, TableNetwork, zero
 from fwshapley.networks.unet import UNet
 from fwshapley.objectives import HatBasis
@@ -141,16 +143,17 @@ def test_a_unet_is_no_deeper_than_a_narrow_image_allows() -> None:
 
 
 def test_segments_get_the_mean_over_their_pixels() -> None:
-    for network in (image_network(SEGMENTS), unet(SEGMENTS)):
+    for network, size in ((image_network(SEGMENTS), (4, 4)), (unet(SEGMENTS), (8, 8))):
         wake(network)
         network.eval()
         heads: list[Tensor] = []
         network.head.register_forward_hook(lambda _, __, out, heads=heads: heads.append(out))
         out = network(images(2))
         assert out.shape == (2, 3, CHANNELS)
-        assert heads[0].shape[-2:] == (8, 8)
+        assert heads[0].shape[-2:] == size
+        pixels = nn.functional.interpolate(heads[0], (8, 8), mode="bilinear", align_corners=False)
         for number in range(3):
-            band = heads[0][..., torch.from_numpy(SEGMENTS.assignment) == number]
+            band = pixels[..., torch.from_numpy(SEGMENTS.assignment) == number]
             assert_close(out[:, number], band.mean(-1), rtol=1e-4, atol=1e-6)
 
 
@@ -194,17 +197,66 @@ def test_a_module_that_is_used_twice_counts_as_of_its_last_use() -> None:
     assert [found.shape[-1] for found in taps(images(2))] == [8, 4]
 
 
-def test_a_model_without_feature_maps_is_refused() -> None:
-    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
-    with pytest.raises(ValueError, match=r"computes none.*network='unet'"):
-        FeatureTaps(surrogate(model, SEGMENTS), images(1), 3)
+class Tokens(nn.Module):
+    """Patches as tokens, as in a transformer or MLP-Mixer: no map (channels, height, width) anywhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.embed, self.head = nn.Unfold(2, stride=2), nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.embed(self.patches(x).mT).mean(1))
+        return out
 
 
-def test_maps_without_parameters_are_an_encoder_that_does_not_learn() -> None:
-    model = nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 2))
-    network = image_network(fw.grid(8, 8, patch=2), network=model)
-    assert network(images(2)).shape == (2, 16, CHANNELS)
-    assert not any(parameter.requires_grad for parameter in network.taps.parameters())
+WITHOUT_MAPS = {
+    "perceptron": nn.Sequential(nn.Flatten(), nn.Linear(64, 2)),
+    "tokens": Tokens(),
+    "averages": nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 2)),
+    "one map before a large layer": nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(144, 64), nn.Linear(64, 2)
+    ),
+}
+
+
+@pytest.mark.parametrize("model", WITHOUT_MAPS.values(), ids=WITHOUT_MAPS)
+@pytest.mark.parametrize("players", [SEGMENTS, fw.grid(8, 8, patch=2)], ids=["segments", "patches"])
+def test_a_model_without_useful_maps_gets_a_network_of_its_own(model: nn.Module, players: fw.players.Players) -> None:
+    network = image_network(players, network=model)
+    assert network.taps is None
+    assert network(images(2)).shape == (2, players.n_players, CHANNELS)
+    assert all(parameter.requires_grad for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("make", [ImageModel, Tokens])
+def test_every_player_depends_on_every_pixel(make: type[nn.Module]) -> None:
+    network = image_network(fw.grid(32, 32, patch=2), 32, seeded(make))
+    wake(network)
+    x = images(1, 32).requires_grad_()
+    network(x)[0, 0].sum().backward()
+    assert x.grad is not None
+    assert bool((x.grad != 0).all())
+
+
+def test_an_image_that_its_grid_does_not_divide_is_stretched() -> None:
+    players = fw.segments([[0, 0, 1, 1, 1]] * 9)
+    network = ImageNetwork(surrogate(seeded(ImageModel), players), torch.zeros(1, 1, 9, 5), players, CHANNELS, width=16)
+    assert network(torch.zeros(2, 1, 9, 5)).shape == (2, 2, CHANNELS)
+
+
+def test_maps_join_at_the_level_of_their_resolution() -> None:
+    sizes = _grids(fw.grid(32, 32, patch=2))
+    assert sizes == [(16, 16), (8, 8), (4, 4)]
+    joining = _levels_of_maps([(32, 32), (24, 24), (16, 16), (9, 9), (8, 8), (2, 2)], sizes)
+    assert joining == [[1, 2], [3, 4], [5]]  # the finest map is left out
+
+
+def test_a_large_surrogate_gets_a_wide_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = surrogate(seeded(ImageModel), SEGMENTS)
+    narrow = ImageNetwork(inside, images(1), SEGMENTS, CHANNELS)
+    monkeypatch.setattr(image_network_module, "LARGE_SURROGATE", 10)
+    wide = ImageNetwork(inside, images(1), SEGMENTS, CHANNELS)
+    assert (narrow.head.in_channels, wide.head.in_channels) == (64, 128)
 
 
 def test_what_no_map_depends_on_is_frozen_and_so_is_batchnorm() -> None:
@@ -299,9 +351,10 @@ class Transformer(nn.Module):
         return out
 
 
-def test_an_encoder_that_would_know_little_of_the_model_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"only 20 parameters.*network='unet'"):
-        FeatureTaps(surrogate(Transformer(), SEGMENTS), images(1), 3)
+def test_the_share_of_a_transformer_that_its_map_depends_on_is_small() -> None:
+    taps = FeatureTaps(surrogate(Transformer(), SEGMENTS), images(1), 3)
+    assert taps.names == ["network.patches"]
+    assert taps.share == pytest.approx(20 / (20 + 64 * 64 + 64 + 128 + 2))
 
 
 def test_a_matrix_of_attention_is_no_feature_map() -> None:

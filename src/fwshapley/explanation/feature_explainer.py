@@ -59,9 +59,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         output: scale of the values: "probability" of a class or its "logit" (log odds); "label_probability" or
             "label_logit" for independent labels; or the model's "raw" outputs. "auto" is the probability of the
             classes of a module; of other models, probabilities if it returns them.
-        network: the explaining network: "auto" (an encoder initialized from the surrogate; a perceptron for tables),
-            "unet" (the paper's), "slim" (a small one), or a function that makes one from inputs to (batch, players,
-            channels), given the number of channels.
+        network: the explaining network: "auto" (a small U-Net on the grid of the players that starts from the feature
+            maps of a convolutional surrogate; a perceptron for tables), "unet" (the paper's), "slim" (a small one), or
+            a function that makes one from inputs to (batch, players, channels), given the number of channels.
         removal: what replaces hidden features if the surrogate fills them: "zero", "mean", a baseline (one input) or
             background data (several inputs, averaged over). "auto" is the mean in a table and zero in an image, or
             a value that no pixel has if zero is plausible and the surrogate is trained.
@@ -154,8 +154,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             x_valid: other inputs, to select the best state and stop early; by default a tenth of x_train, at most 512.
             budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
                 to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
-                except compilation; at least half of them are left to training.
-            batch_size: inputs per step; four times as many for the surrogate.
+                except compilation: where predictions take long, fewer inputs calibrate, validate and give the fidelity.
+            batch_size: inputs per step, four times as many for the surrogate; fewer if seconds would otherwise end
+                after less than about 100 steps (50 of the surrogate).
             n_coalitions: coalitions per input, at least 2.
             learning_rate: peak learning rate of the explaining network.
             augment: changes a batch of inputs at random, (inputs, generator) -> inputs.

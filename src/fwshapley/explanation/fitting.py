@@ -32,6 +32,7 @@ from fwshapley.explanation.input_checks import (
     hold_out,
     is_table,
 )
+from fwshapley.explanation.pace import Pace, measure_pace
 from fwshapley.explanation.predictions import predict, split_inputs
 from fwshapley.explanation.removal import check_removal
 from fwshapley.explanation.surrogate import (
@@ -42,10 +43,11 @@ from fwshapley.explanation.surrogate import (
     move,
     take_batch,
     train_surrogate,
+    uses_bf16,
 )
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import Output
-from fwshapley.networks.encoder import ImageNetwork
+from fwshapley.networks.image_network import ImageNetwork
 from fwshapley.networks.mlp import ColumnKinds, TableNetwork
 from fwshapley.networks.unet import UNet
 from fwshapley.objectives import Kernel, Multilinear, Objective, Sample, SumConstraint
@@ -84,6 +86,22 @@ SURROGATE_BATCHES = 4
 """A batch of the surrogate has this many times as many inputs, since each takes one pass rather than many."""
 
 VALIDATION_COALITIONS = 32
+
+FIDELITY_SHARE, PILOT_SHARE, VALIDATION_SHARE = 0.04, 0.03, 0.05
+"""Shares of a budget in seconds for the fidelity of the surrogate, for calibrating the objective, and for coalitions
+that validate the explaining network. Where predictions take long, each has fewer inputs."""
+
+FIDELITY_CALLS, PILOT_CALLS = 12, 200
+"""Predictions that these take for an input: of all deciles, and at all knots."""
+
+MIN_PILOT, MIN_VALIDATED = 2, 4
+LEAST_SURROGATE_STEPS, LEAST_STEPS = 50, 100
+"""Steps that a budget in seconds should allow, or batches get smaller."""
+
+MIN_SURROGATE_BATCH, MIN_BATCH = 8, 4
+STEP_COST = 4
+"""Predictions that a training step of the surrogate costs for an input: forward, backward, and the target."""
+
 MIN_ANNOUNCED_SECONDS = 5.0
 """Time from which on it is told how the budget was divided."""
 
@@ -102,6 +120,7 @@ class Task(NamedTuple):
         model: a frozen copy of the model.
         output_names: one per output.
         masked_model: the surrogate, and the game that it defines.
+        pace: how long predictions take.
     """
 
     x: Float[Tensor, "rows ..."]
@@ -111,11 +130,18 @@ class Task(NamedTuple):
     model: nn.Module
     output_names: tuple[str, ...]
     masked_model: MaskedModel
+    pace: Pace
 
     @property
     def examples(self) -> Float[Tensor, "some ..."]:
         """A few training inputs on the device of the fit."""
         return self.x[:MAX_VALIDATION_ROWS].to(self.masked_model.device)
+
+    @property
+    def valid_few(self) -> Float[Tensor, "some ..."]:
+        """As many validation inputs as the surrogate can be judged on within the budget."""
+        cost = FIDELITY_CALLS * self.pace.surrogate + 2 * self.pace.model
+        return self.x_valid[: self.pace.afford(FIDELITY_SHARE, cost, least=MIN_VALIDATED, most=len(self.x_valid))]
 
 
 def fit_explainer(
@@ -141,12 +167,13 @@ def fit_explainer(
     if augment is not None:
         check_callable("augment", augment)
     check_checkpoints(options)
-    task = prepare_task(explainer, x_train, x_valid)
+    task = prepare_task(explainer, x_train, x_valid, options)
     histories: dict[str, History] = {}
     fidelity = None
     begin = 0.0
     if is_trained_by_fit(explainer.surrogate):
-        start_network(explainer, task, objective)  # tried once, so that errors appear before the surrogate is trained
+        # Tried once, so that errors appear before the surrogate is trained.
+        start_network(explainer, task, objective, n_pilot=MIN_PILOT)
         histories["surrogate"], fidelity = _fit_surrogate(task, options, augment)
         if fidelity.is_poor:
             advice = "Explanations are of the surrogate; train longer, or pass a better network as surrogate=..."
@@ -179,7 +206,7 @@ def fit_explainer(
     )
 
 
-def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | None) -> Task:
+def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | None, options: TrainingOptions) -> Task:
     """Check the inputs and the model, and make the surrogate that `fit` is going to train or use."""
     device = choose_device(explainer.device)
     x_train = as_array(x_train, "x_train")
@@ -192,16 +219,25 @@ def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | N
     some = x[:CHECKED_ROWS].to(device)
     model, output, output_names = freeze_model(explainer.model, some, explainer.output, names, schema)
     surrogate = make_surrogate(explainer, model, x, output=output, players=players, schema=schema, device=device)
-    return Task(
-        x, valid, schema, players, model, output_names, MaskedModel(surrogate, output, players.n_players, device)
-    )
+    game = MaskedModel(surrogate, output, players.n_players, device)
+    return Task(x, valid, schema, players, model, output_names, game, measure_pace(model, game, x, options))
 
 
-def start_network(explainer: FeatureExplainer, task: Task, objective: Objective) -> tuple[Objective, nn.Module]:
-    """Calibrate the objective to the surrogate as it is now, and make an untrained network for it."""
-    game = task.masked_model
+def start_network(
+    explainer: FeatureExplainer, task: Task, objective: Objective, *, n_pilot: int = MAX_VALIDATION_ROWS
+) -> tuple[Objective, nn.Module]:
+    """Calibrate the objective to the surrogate as it is now, and make an untrained network for it.
+
+    Args:
+        explainer: gives the network and the seed.
+        task: of the fit.
+        objective: not calibrated.
+        n_pilot: most inputs to calibrate with.
+    """
+    game, pace = task.masked_model, task.pace
     generator = torch.Generator(game.device).manual_seed(explainer.seed)
-    calibrated = objective.calibrate(game, task.examples, generator)
+    count = pace.afford(PILOT_SHARE, PILOT_CALLS * pace.surrogate, least=MIN_PILOT, most=n_pilot)
+    calibrated = objective.calibrate(game, task.examples[:count], generator)
     example = task.examples if task.players.is_image else task.x.to(game.device)
     channels = calibrated.maps * len(task.output_names)
     network = make_network(
@@ -220,13 +256,13 @@ def _fit_surrogate(task: Task, options: TrainingOptions, augment: Augment | None
     rate, decay = TABLE_RATE_AND_DECAY if is_fresh_table else RATE_AND_DECAY
     first = replace(part_of_options(options, "surrogate", 0, SURROGATE_SHARE), learning_rate=rate, weight_decay=decay)
     history = _train_a_round(task, first, augment)
-    fidelity = measure_fidelity(task.masked_model, task.model, task.x_valid, seed=options.seed)
+    fidelity = measure_fidelity(task.masked_model, task.model, task.valid_few, seed=options.seed)
     if is_fresh_table and history.stopped == "budget" and fidelity.explained < ENOUGH_EXPLAINED:
         more = part_of_options(options, "surrogate_2", SURROGATE_SHARE, 2 * SURROGATE_SHARE)
         seed = derive_seed(options.seed, "second round", 0) % 2**31  # other coalitions and mixed rows
         second = replace(more, learning_rate=rate / 2, weight_decay=decay, seed=seed)
         history = history.followed_by(_train_a_round(task, second, augment))
-        fidelity = measure_fidelity(task.masked_model, task.model, task.x_valid, seed=options.seed)
+        fidelity = measure_fidelity(task.masked_model, task.model, task.valid_few, seed=options.seed)
     return history, fidelity
 
 
@@ -237,20 +273,31 @@ def _share_of(budget: Budget, history: History) -> float:
 
 def _train_a_round(task: Task, options: TrainingOptions, augment: Augment | None) -> History:
     """Train the surrogate of a task from its present state."""
-    game, model = task.masked_model, task.model
-    # A black box has no tensors that identify it, so its predictions do.
-    identified = predict(model, task.x_valid[:UNIT_ROWS], game.output) if isinstance(model, BlackBox) else model
+    game, model, pace = task.masked_model, task.model, task.pace
+    identified: Tensor | nn.Module = model
+    if isinstance(model, BlackBox) and options.checkpoint is not None:  # its predictions identify it
+        identified = predict(model, task.valid_few[:UNIT_ROWS], game.output)
     assignment = torch.from_numpy(task.players.assignment)
     parts = {"x": task.x, "x_valid": task.x_valid, "players": assignment, "model": identified}
+    share = SURROGATE_SHARE / LEAST_SURROGATE_STEPS
+    most = SURROGATE_BATCHES * options.batch_size
+    batch_size = pace.afford(share, STEP_COST * pace.surrogate, least=min(MIN_SURROGATE_BATCH, most), most=most)
+    _announce_batches("the surrogate", batch_size, most, LEAST_SURROGATE_STEPS, options)
     return train_surrogate(
         game,
         model,
         task.x,
-        task.x_valid,
-        replace(options, batch_size=SURROGATE_BATCHES * options.batch_size),
+        task.valid_few,
+        replace(options, batch_size=batch_size),
         augment=augment,
         identity={"output": game.output} | _digests(options, parts | {"surrogate": game.surrogate}),
     )
+
+
+def _announce_batches(part: str, batch_size: int, usual: int, steps: int, options: TrainingOptions) -> None:
+    """Tell that batches are smaller than usual."""
+    reason = f"batches of {batch_size} inputs rather than {usual}, so that the budget allows about {steps} steps"
+    announce(f"training {part}", reason, enabled=options.progress and batch_size < usual)
 
 
 def check_arguments(explainer: FeatureExplainer) -> Objective:
@@ -319,11 +366,13 @@ def _fit_network(
 ) -> History:
     """Train a network in place to explain the game of a task, by an objective that is calibrated to it."""
     device = task.masked_model.device
-    game = replace(task.masked_model, mixed_precision=device.type == "cuda")
+    game = replace(task.masked_model, mixed_precision=uses_bf16(task.masked_model, task.x))
     if options.compiled:
         game = replace(game, surrogate=cast("nn.Module", torch.compile(game.surrogate)))
     generator = torch.Generator(device).manual_seed(options.seed)
-    valid_inputs = task.x_valid[:MAX_VALIDATION_ROWS].to(device)
+    pace, cost = task.pace, VALIDATION_COALITIONS * task.pace.surrogate
+    n_valid = pace.afford(VALIDATION_SHARE, cost, least=MIN_VALIDATED, most=MAX_VALIDATION_ROWS)
+    valid_inputs = task.x_valid[:n_valid].to(device)
     valid_sample = objective.sample(task.masked_model, valid_inputs, VALIDATION_COALITIONS, generator, Shard())
 
     def loss(module: nn.Module, batch: Batch) -> Tensor:
@@ -339,6 +388,9 @@ def _fit_network(
         with torch.autocast(outputs.device.type, enabled=False):  # sums over players would be rounded
             return objective.loss(outputs.float(), sample).mean()
 
+    cost = n_coalitions * pace.surrogate
+    batch_size = pace.afford(1 / LEAST_STEPS, cost, least=min(MIN_BATCH, options.batch_size), most=options.batch_size)
+    _announce_batches("the explainer", batch_size, options.batch_size, LEAST_STEPS, options)
     measured = ("level", "unit", "spread")  # by calibration, perhaps not the same to the last bit
     fixed = {name: value for name, value in objective.facts().items() if name not in measured}
     parts: dict[str, Tensor | nn.Module] = {"x": task.x, "x_valid": task.x_valid}
@@ -347,7 +399,7 @@ def _fit_network(
     return train(
         network,
         loss,
-        options,
+        replace(options, batch_size=batch_size),
         n_rows=len(task.x),
         device=device,
         validate=validate,

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fwshapley.games.masked_model import MAX_ELEMENTS
+from fwshapley.games.masked_model import MAX_CPU_ELEMENTS, MAX_ELEMENTS
 from fwshapley.games.scales import KINDS, Kind, Output
 
 MAX_ROWS = 2048
@@ -80,7 +80,7 @@ def raw_outputs(model: nn.Module, x: Float[Tensor, "rows ..."]) -> Float[Tensor,
     """Outputs of a model for complete inputs: logits or values."""
     device = device_of(model)
     with evaluation_mode(model), torch.no_grad():
-        return torch.cat([as_columns(model(rows.to(device))).float() for rows in split_inputs(x)])
+        return torch.cat([as_columns(model(rows.to(device))).float() for rows in split_inputs(x, most_elements(model))])
 
 
 def surrogate_outputs(
@@ -88,14 +88,20 @@ def surrogate_outputs(
 ) -> Float[Tensor, "rows outputs"]:
     """Outputs of a surrogate, logits or values, for one coalition of each input."""
     with torch.no_grad():
-        chunks = split_inputs(x)
+        chunks = split_inputs(x, most_elements(surrogate))
         pairs = zip(chunks, coalitions.split(len(chunks[0])), strict=True)
         return torch.cat([surrogate(rows, members).float() for rows, members in pairs])
 
 
-def split_inputs(x: Float[Tensor, "rows ..."]) -> tuple[Float[Tensor, "chunk ..."], ...]:
-    """Split inputs into chunks that a network can process at once."""
-    return x.split(max(1, min(MAX_ROWS, MAX_ELEMENTS // x[0].numel())))
+def split_inputs(x: Float[Tensor, "rows ..."], most: int = MAX_ELEMENTS) -> tuple[Float[Tensor, "chunk ..."], ...]:
+    """Split inputs into chunks of at most some numbers, which a network can process at once."""
+    return x.split(max(1, min(MAX_ROWS, most // x[0].numel())))
+
+
+def most_elements(module: nn.Module) -> int:
+    """Return how many numbers a module gets at once: few for a network on a CPU, whose activations stay in caches."""
+    is_network = next(module.parameters(), None) is not None
+    return MAX_CPU_ELEMENTS if is_network and device_of(module).type == "cpu" else MAX_ELEMENTS
 
 
 def as_columns(outputs: Tensor) -> Float[Tensor, "rows outputs"]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -24,10 +24,16 @@ from fwshapley._internal.checks import check_callable, check_choice, check_kind,
 from fwshapley.coalitions import draw_trusted_bernoulli
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.fidelity import divergence
-from fwshapley.explanation.input_checks import Augment, check_examples, run_model
-from fwshapley.explanation.predictions import as_columns, predict, split_inputs, surrogate_outputs
+from fwshapley.explanation.input_checks import TABLE_AXES, Augment, check_examples, run_model
+from fwshapley.explanation.predictions import (
+    MAX_ROWS,
+    as_columns,
+    predict,
+    split_inputs,
+    surrogate_outputs,
+)
 from fwshapley.explanation.removal import encode_removal, make_fill
-from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel
+from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel, has_fast_bf16
 from fwshapley.games.scales import KINDS, Kind, Output
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.mlp import MLP, BinnedCoordinates, ColumnKinds, Rescale, spread_of
@@ -52,6 +58,12 @@ MIXED_ROWS = 2**16
 
 MIXED_TIME = 0.1
 """Largest share of a budget in seconds for the predictions of mixed rows."""
+
+TARGET_TIME = 0.1
+"""Largest share of a budget in seconds for predictions of the training inputs in advance."""
+
+FIRST_TARGETS = 64
+"""Inputs that are predicted first; then twice as many, and so on."""
 
 
 def _mean_of_labels(logits: Float[Tensor, "fills rows labels"]) -> Float[Tensor, "rows labels"]:
@@ -79,6 +91,43 @@ class MixedRows(NamedTuple):
 
     x: Float[Tensor, "rows columns"]
     targets: Float[Tensor, "rows outputs"]
+
+
+class Targets:
+    """What a model predicts from its training inputs: each once, in advance or when a batch needs it.
+
+    In advance, large chunks are faster. But with many inputs, a short budget would be over before training starts.
+
+    Args:
+        model: predicts.
+        x: the inputs.
+        output: of the model.
+        device: of the targets.
+        seconds: after which no more are predicted in advance.
+    """
+
+    def __init__(
+        self, model: nn.Module, x: Float[Tensor, "rows ..."], output: Output, *, device: torch.device, seconds: float
+    ) -> None:
+        self._model, self._x, self._output, self._device = model, x, output, device
+        self._known = torch.zeros(len(x), dtype=torch.bool)
+        self._values = predict(model, x[:1], output).to(device).repeat(len(x), 1)
+        started, begin, count = time.monotonic(), 0, FIRST_TARGETS
+        while begin < len(x) and 3 * (time.monotonic() - started) < seconds:  # the next chunk takes twice as long
+            self._predict(torch.arange(begin, min(begin + count, len(x))))
+            begin, count = begin + count, min(2 * count, MAX_ROWS)
+
+    def of(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows outputs"]:
+        """Return the predictions of some inputs."""
+        unknown = rows[~self._known[rows]]
+        if len(unknown):
+            self._predict(unknown)
+        return self._values[rows.to(self._device, non_blocking=True)]
+
+    def _predict(self, rows: Int[Tensor, " rows"]) -> None:
+        values = predict(self._model, self._x[rows.to(self._x.device)], self._output)
+        self._values[rows.to(self._device)] = values.to(self._device)
+        self._known[rows] = True
 
 
 class Surrogate(nn.Module):
@@ -215,7 +264,9 @@ def make_surrogate(
         schema: of a table.
         device: of the surrogate.
     """
-    targets = predict(model, x[:UNIT_ROWS], output)
+    has_units = KINDS[output] == "values"
+    targets = predict(model, x[: UNIT_ROWS if has_units else 1], output)
+    units = targets if has_units else None
     requested = explainer.surrogate
     removal = explainer.removal
     if isinstance(requested, Surrogate | TableSurrogate):
@@ -223,7 +274,6 @@ def make_surrogate(
         move(ready, device, players)
         _check_ready(ready, players, x[:1].to(device), targets.shape[1])
         return ready
-    units = targets if KINDS[output] == "values" else None
     with private_randomness(device):
         torch.manual_seed(explainer.seed)
         if requested == "auto" and not players.is_image:
@@ -296,15 +346,18 @@ def train_surrogate(
     run_model(model, x[:1].to(device))
     if augment is not None:
         check_callable("augment", augment)
-    targets = None if augment else predict(model, x, output).to(device)
+    seconds = math.inf if options.budget.seconds is None else options.budget.seconds
+    if options.budget.seconds is None and (options.budget.steps or 0) * options.batch_size < len(x):
+        seconds = 0.0  # not every input is going to be used
+    targets = None if augment else Targets(model, x, output, device=device, seconds=TARGET_TIME * seconds)
     valid_targets = predict(model, x_valid, output).to(device)
     unit = spread_of(valid_targets) if KINDS[output] == "values" else torch.ones((), device=device)
     generator = torch.Generator(device).manual_seed(options.seed)
     valid_coalitions = _draw_coalitions(len(x_valid), masked_model.n_players, generator)
     mixed = None
     if isinstance(surrogate, TableSurrogate) and augment is None:
-        seconds = math.inf if options.budget.seconds is None else MIXED_TIME * options.budget.seconds
-        mixed = mix_rows(model, x, surrogate.players, output, seconds=seconds, seed=options.seed)
+        mixed_seconds = math.inf if options.budget.seconds is None else MIXED_TIME * options.budget.seconds
+        mixed = mix_rows(model, x, surrogate.players, output, seconds=mixed_seconds, seed=options.seed)
         # As in a batch, half of the inputs are complete.
         x_valid, valid_targets = x_valid.repeat(2, 1), valid_targets.repeat(2, 1)
         valid_coalitions = torch.cat([valid_coalitions, torch.ones_like(valid_coalitions)])
@@ -315,7 +368,7 @@ def train_surrogate(
         if targets is None:
             target = predict(model, inputs, output).to(device)
         else:
-            target = targets[batch.shard.of(batch.rows).to(device, non_blocking=True)]
+            target = targets.of(batch.shard.of(batch.rows))
         if mixed is not None:
             rows = torch.randint(len(mixed.x), (len(batch.rows),), generator=batch.generator, device=device)
             rows = batch.shard.of(rows)
@@ -339,6 +392,7 @@ def train_surrogate(
             validate=validate,
             identity=identity,
             description="training the surrogate",
+            mixed_precision=uses_bf16(masked_model, x),
         )
     finally:
         surrogate.requires_grad_(requires_grad=False)
@@ -396,10 +450,16 @@ def take_batch(x: Float[Tensor, "rows ..."], batch: Batch, augment: Augment | No
 
 
 def move(module: nn.Module, device: torch.device, players: Players) -> None:
-    """Move a module to a device, in place; on a GPU, convolutions are fastest with channels last in memory."""
+    """Move a module to a device, in place; convolutions are fastest with channels last in memory."""
     module.to(device)
-    if players.is_image and device.type == "cuda":
+    if players.is_image:
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's stubs
+
+
+def uses_bf16(masked_model: MaskedModel, x: Float[Tensor, "rows ..."]) -> bool:
+    """Whether to train with a surrogate's outputs in bf16: not on a CPU for tables, where casting takes longer."""
+    device = masked_model.device
+    return has_fast_bf16(device) and (device.type == "cuda" or x.ndim > TABLE_AXES)
 
 
 def _choose_fill(

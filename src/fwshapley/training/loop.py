@@ -55,6 +55,7 @@ def train(
     validate: Callable[[nn.Module], float] | None = None,
     identity: Mapping[str, Any] | None = None,
     description: str = "training",
+    mixed_precision: bool | None = None,
 ) -> History:
     """Train a module in place, leave its best state in it (also of buffers), and return what happened.
 
@@ -75,6 +76,7 @@ def train(
         validate: returns the validation loss of the module, which is in evaluation mode.
         identity: what else must agree for a checkpoint to be resumed, JSON-compatible.
         description: of the run, for the progress bar, messages and the checkpoint.
+        mixed_precision: compute in bf16 where that is accurate enough; None is on a GPU only.
 
     Example:
         >>> x = torch.linspace(-1, 1, 64)[:, None]
@@ -85,7 +87,9 @@ def train(
     """
     check_writable_file(options.checkpoint, "checkpoint=...")
     facts = {"description": description, "rows": n_rows, **(identity or {})}
-    run = _Run(module, loss, options, n_rows=n_rows, device=device, validate=validate, identity=facts)
+    mixed = device.type == "cuda" if mixed_precision is None else mixed_precision
+    private = PrivateAccelerator(device, mixed_precision=mixed)
+    run = _Run(module, loss, options, private, n_rows=n_rows, device=device, validate=validate, identity=facts)
     try:
         run.start()
         if options.resume and options.checkpoint is not None and options.checkpoint.exists():
@@ -142,6 +146,7 @@ class _Run(Resumable):
         module: nn.Module,
         loss: Loss,
         options: TrainingOptions,
+        private: PrivateAccelerator,
         *,
         n_rows: int,
         device: torch.device,
@@ -150,8 +155,8 @@ class _Run(Resumable):
     ) -> None:
         self.module, self.loss, self.options, self.validate = module, loss, options, validate
         self.n_rows, self.device, self.identity = n_rows, device, identity
-        self.private = PrivateAccelerator(device)
-        shard = self.private.shard
+        self.private = private
+        shard = private.shard
         smallest = min(n_rows, options.batch_size)
         if smallest < shard.count:
             raise ValueError(

@@ -76,6 +76,7 @@ class PrivateAccelerator:
 
     Args:
         device: where to train.
+        mixed_precision: compute in bf16 where that is accurate enough.
 
     Attributes:
         accelerator: to be used inside `turn()` only.
@@ -83,7 +84,7 @@ class PrivateAccelerator:
         shard: the share of every batch that this process computes.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, mixed_precision: bool) -> None:
         self._device = device
         # One process may train on several devices, one after the other; several processes share their group.
         self._states: State = {kind: {} for kind in SHARED_CLASSES}
@@ -93,7 +94,7 @@ class PrivateAccelerator:
         with self.turn():
             self.accelerator = Accelerator(
                 cpu=device.type == "cpu",
-                mixed_precision="bf16" if device.type == "cuda" else "no",
+                mixed_precision="bf16" if mixed_precision else "no",
                 device_placement=False,  # the module is already where it belongs
             )
             self.is_main = bool(self.accelerator.is_main_process)

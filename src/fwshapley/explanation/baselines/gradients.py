@@ -17,7 +17,7 @@ from fwshapley._internal.checks import Array, check_whole
 from fwshapley._internal.tensor_checks import check_tensor
 from fwshapley.explanation.baselines.task import BaselineTask
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate
-from fwshapley.networks.encoder import FeatureTaps
+from fwshapley.networks.encoder import MIN_ENCODER_SHARE, FeatureTaps
 from fwshapley.players import Players
 
 DIFFERENTIATED_ELEMENTS = 2**20
@@ -140,13 +140,12 @@ def _check_start(start: float | Array, task: BaselineTask) -> Float[Tensor, "1 .
 def _last_map(task: BaselineTask) -> nn.Module:
     """Return the module of the model that computes the coarsest feature map, as `FeatureTaps` finds it."""
     surrogate = Surrogate(task.model, task.players, torch.zeros(1, device=task.device))
-    try:
-        taps = FeatureTaps(surrogate, task.x[:1].to(task.device), task.players.n_players)
-    except ValueError as error:
+    taps = FeatureTaps(surrogate, task.x[:1].to(task.device), task.players.n_players)
+    if not taps.names or taps.share < MIN_ENCODER_SHARE:
         raise ValueError(
             f"gradcam needs a convolutional network, and {type(task.model).__name__} has no late feature map; pass "
             "layer=..., the name of a module with an output (batch, channels, height, width), or use 'saliency'"
-        ) from error
+        )
     return task.model.get_submodule(taps.names[-1].removeprefix("network."))
 
 
