@@ -789,10 +789,7 @@ MEMBERS: dict[str, object] = {
 }
 SEGMENTS: dict[str, object] = {
     "fractions": [[0.5, 1.0]],
-    "negative": [[-1, 0]],
-    "with a gap": [[0, 2]],
     "one row": [0, 1],
-    "with a large gap": [[0, 10**5]],
 }
 ASSIGNMENTS: dict[str, object] = {
     "None": None,
@@ -816,7 +813,7 @@ for name in ("height", "width", "patch"):
     each(
         fw.grid,
         name,
-        ABOVE_ZERO | ({"no divisor": 3} if name == "patch" else {}),
+        ABOVE_ZERO | ({"too large": (2, 5), "of three sides": (1, 2, 3), "None": None} if name == "patch" else {}),
         lambda _, bad, name=name: fw.grid(**{"height": 4, "width": 4, "patch": 2} | {name: bad}),
         words=f"{name}|patches",
     )
