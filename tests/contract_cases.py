@@ -988,6 +988,13 @@ for what, (told, chosen) in UNFIT.items():
     row(fw.FeatureExplainer.fit, what, told, lambda w, chosen=chosen: w.fit(rows(20, 4), w.new(**chosen)))
 
 
+class Heads(torch.nn.Module):
+    """A model of two outputs."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, x
+
+
 class Breaking(torch.nn.Module):
     """A model that raises an error of another kind."""
 
@@ -1013,6 +1020,21 @@ each(
     {"None": None, "text": "class", "NaN": math.nan, "one number": 3.0},
     lambda w, bad: w.fit(rows(20, 4), fw.FeatureExplainer(lambda _: bad, device="cpu")),
     words="model|function|outputs|returned",
+)
+
+named(
+    fw.explanation.SelectOutput,
+    lambda _, **bad: fw.explanation.SelectOutput(**{"model": seeded(TableModel), "entry": "logits"} | bad),
+    {
+        "model": {"None": None, "a function": nothing, "a class": TableModel},
+        "entry": {"None": None, "a bool": True, "a list": ["logits"]},
+    },
+)
+row(
+    fw.FeatureExplainer.fit,
+    "the model returns several outputs",
+    "SelectOutput",
+    lambda w: w.fit(rows(20, 4), fw.FeatureExplainer(Heads(), device="cpu")),
 )
 
 TARGETS: dict[str, object] = {

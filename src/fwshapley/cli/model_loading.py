@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import listed
-from fwshapley.cli.pictures.files import Layout, from_channels_first
 from fwshapley.cli.user_errors import describe, remember_folder, remember_model, remember_module
+from fwshapley.explanation.image_layout import Layout, from_channels_first
 from fwshapley.explanation.model_functions import Function, find_function, sum_to_one
 from fwshapley.explanation.predictions import PREDICTIONS, as_columns
 from fwshapley.games.scales import KINDS, Kind, Output

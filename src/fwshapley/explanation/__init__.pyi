@@ -9,6 +9,7 @@ from .linear_explainer import LinearExplainer
 from .pipeline_explainer import PipelineExplainer
 from .predictions import Predictions
 from .report import write_report
+from .select_output import SelectOutput
 from .semivalue_selection import ChosenWeights, choose_weights
 from .surrogate import Surrogate, TableSurrogate, train_surrogate
 
@@ -24,6 +25,7 @@ __all__ = [
     "LinearExplainer",
     "PipelineExplainer",
     "Predictions",
+    "SelectOutput",
     "Surrogate",
     "TableSurrogate",
     "baselines",

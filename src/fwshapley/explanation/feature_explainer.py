@@ -48,8 +48,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     is the semivalue phi_i(v) of each player i (docs/math.md, section 3).
 
     Args:
-        model: a torch module that returns logits, or values with output="raw"; it is copied and never changed. Or a
-            function or a fitted estimator with predict_proba or predict, which is called with arrays or DataFrames.
+        model: a torch module that returns logits, or values with output="raw", alone or as an entry of a dict, a tuple
+            or an object (see `fwshapley.explanation.SelectOutput`); it is copied to single precision and never changed.
+            Or a function, which is called with arrays or DataFrames, or with tensors if it takes no arrays. Or a fitted
+            estimator with predict_proba or predict.
         players: made by `grid`, `segments` or `groups`; None is one player per column of a table.
         surrogate: "auto" trains one: a copy of an image model, a new network for tables and functions. A module is
             trained in its place. A `Surrogate` is used as it is. None explains the model itself with filled inputs.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -16,15 +16,21 @@ from torch import Tensor, nn
 from fwshapley._internal.checks import Array, check_kind, shorten
 from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley._internal.wording import listed
-from fwshapley.explanation.black_box import BlackBox, decode_inputs
-from fwshapley.explanation.model_functions import call_function, find_function, find_output, sum_to_one
+from fwshapley.explanation.black_box import BlackBox, find_form
+from fwshapley.explanation.image_layout import Layout
+from fwshapley.explanation.model_functions import find_function, find_output, sum_to_one
 from fwshapley.explanation.predictions import as_columns, evaluation_mode
+from fwshapley.explanation.returned_entries import find_entry
+from fwshapley.explanation.select_output import copy_in_single, precisions_of, select_output
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.tables.network_encoding import TableSchema
 
 VALIDATION_SHARE = 0.1
 MAX_VALIDATION_ROWS = 512
 MAX_NAMES = 12
+MAX_MESSAGE = 200
+"""Longest part of a model's own message in ours."""
+
 TABLE_AXES = 2
 
 Outputs = str | Sequence[int] | Sequence[str] | Int[Tensor, "batch outputs"]
@@ -138,6 +144,8 @@ def freeze_model(
     output: Output | Literal["auto"],
     names: tuple[str, ...] | None,
     schema: TableSchema | None,
+    *,
+    layout: Layout = "NCHW",
 ) -> tuple[nn.Module, Output, tuple[str, ...]]:
     """Return a model as a frozen module, what its outputs mean, and their names.
 
@@ -147,18 +155,27 @@ def freeze_model(
         output: scale of the values; "auto" is the probability of a module's classes, and detected otherwise.
         names: of the outputs; None is those of an estimator's classes, or numbers.
         schema: of the table.
+        layout: of the images that a function gets.
     """
     if isinstance(model, nn.Module):
-        frozen: nn.Module = copy.deepcopy(model).to(x.device).eval().requires_grad_(requires_grad=False)
+        frozen = freeze_module(model, x)
         meaning: Output = "probability" if output == "auto" else output
     else:
         function = find_function(model)
-        outputs = call_function(function.call, decode_inputs(x, schema), len(x))
+        form, outputs = find_form(function, x, schema, layout)
         meaning = find_output(outputs, output, probabilities=function.probabilities)
-        frozen = BlackBox(function.call, KINDS[meaning], schema)
+        frozen = BlackBox(function.call, KINDS[meaning], schema, form)
         names = function.names if names is None else names
     count = check_model(frozen, x, meaning, names)
     return frozen, meaning, tuple(f"output {number}" for number in range(count)) if names is None else names
+
+
+def freeze_module(model: nn.Module, x: Float[Tensor, "some ..."]) -> nn.Module:
+    """Return a copy of a module in single precision that returns its outputs alone, on the device of some inputs."""
+    frozen = copy_in_single(model).to(x.device)
+    precisions = precisions_of(model)
+    note = f" (a copy in float32 was called; the model has {precisions} weights)" if precisions else ""
+    return select_output(frozen, find_entry(_call(frozen, x, note), len(x)))
 
 
 def check_model(
@@ -181,16 +198,7 @@ def check_model(
 
 def run_model(model: nn.Module, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch outputs"]:
     """Return a model's outputs, or raise a ValueError that says why they cannot be used."""
-    try:
-        with evaluation_mode(model), torch.no_grad():
-            outputs = model(x)
-    except Exception as error:  # whatever a user's model may raise
-        if isinstance(model, BlackBox):  # its own errors are clear
-            raise
-        shape = tuple(x.shape)
-        raise ValueError(
-            f"the model failed on float32 inputs of shape {shape}: {type(error).__name__}: {error}"
-        ) from error
+    outputs = _call(model, x)
     if not isinstance(outputs, Tensor) or outputs.ndim not in (1, TABLE_AXES) or len(outputs) != len(x):
         result = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(f"the model must return (batch, outputs), it returned {result} for {len(x)} inputs")
@@ -199,6 +207,21 @@ def run_model(model: nn.Module, x: Float[Tensor, "batch ..."]) -> Float[Tensor, 
     if not bool(outputs.isfinite().all()):
         raise ValueError("the model's outputs are not finite on the first inputs")
     return as_columns(outputs)
+
+
+def _call(model: nn.Module, x: Float[Tensor, "batch ..."], note: str = "") -> Any:  # noqa: ANN401 - whatever a user's model returns
+    """Return what a model returns, or raise an error with the shape of its inputs and a note."""
+    try:
+        with evaluation_mode(model), torch.no_grad():
+            return model(x)
+    except Exception as error:  # whatever a user's model may raise
+        if isinstance(model, BlackBox):  # its own errors are clear
+            raise
+        kind = str(x.dtype).removeprefix("torch.")
+        reason = textwrap.shorten(str(error), MAX_MESSAGE, placeholder=" ...")
+        raise ValueError(
+            f"the model failed on {kind} inputs of shape {tuple(x.shape)}: {type(error).__name__}: {reason}{note}"
+        ) from error
 
 
 def choose_outputs(

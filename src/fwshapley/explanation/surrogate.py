@@ -24,7 +24,7 @@ from fwshapley._internal.checks import check_callable, check_choice, check_kind,
 from fwshapley.coalitions import draw_trusted_bernoulli
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.fidelity import divergence
-from fwshapley.explanation.input_checks import Augment, check_examples, run_model
+from fwshapley.explanation.input_checks import Augment, check_examples, freeze_module, run_model
 from fwshapley.explanation.predictions import as_columns, predict, split_inputs, surrogate_outputs
 from fwshapley.explanation.removal import encode_removal, make_fill
 from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel
@@ -239,8 +239,10 @@ def make_surrogate(
             is_fresh = requested == "auto" and isinstance(model, BlackBox)
             if is_fresh:
                 network: nn.Module = SmallCNN(x.shape[1] + 1, targets.shape[1], min(x.shape[-2:]), targets=units)
+            elif isinstance(requested, nn.Module):
+                network = freeze_module(requested, x[:2].to(device))
             else:
-                network = copy.deepcopy(requested if isinstance(requested, nn.Module) else model)
+                network = copy.deepcopy(model)
             made = Surrogate(network, players, fill, tell_mask=is_fresh, kind=KINDS[output])
     move(made, device, players)
     return made.eval()
