@@ -934,7 +934,6 @@ IMAGES: dict[str, object] = (
     | of_shape(3, 1, 8, 8)
     | {
         "too large for single precision": np.full((3, 1, 8, 8), 1e300),
-        "one image": images(1)[0],
         "a table": rows(6, 4),
         "of another size": images(3, size=6),
         "of other channels": images(3, channels=3),
@@ -1036,6 +1035,34 @@ row(
     "SelectOutput",
     lambda w: w.fit(rows(20, 4), fw.FeatureExplainer(Heads(), device="cpu")),
 )
+
+READERS: dict[str, object] = {
+    "an empty Dataset": torch.utils.data.TensorDataset(images(0)),
+    "a DataLoader of other images": torch.utils.data.DataLoader(images(2, size=6)),
+    "of several shapes": [images(1)[0], images(1, size=6)[0]],
+    "a list of texts": ["text", "text"],
+}
+each(
+    fw.FeatureExplainer.fit,
+    "x_train of images",
+    READERS,
+    lambda w, bad: w.fit(bad, fw.FeatureExplainer(seeded(ImageModel), fw.grid(8, 8, patch=4), device="cpu")),
+    words=f"{IN_X}|x_train",
+)
+each(fw.FeatureExplainer.explain, "x that is read", READERS, lambda w, bad: w.image.explain(bad), words=IN_X)
+each(
+    fw.FeatureExplainer,
+    "transform",
+    {"a number": 3, "text": "flip", "a class of another kind": Odd()},
+    lambda w, bad: w.fit(rows(20, 4), w.new(transform=bad)),
+)
+each(
+    fw.FeatureExplainer.load,
+    "transform",
+    {"a number": 3},
+    lambda w, bad: fw.FeatureExplainer.load(w.saved, model=ImageModel(), transform=bad),
+)
+
 
 TARGETS: dict[str, object] = {
     "missing": None,

@@ -24,6 +24,7 @@ from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, NetworkName, ObjectiveName, fit_explainer
 from fwshapley.explanation.input_checks import Augment, Outputs
+from fwshapley.explanation.input_reading import Transform
 from fwshapley.explanation.interop import OtherInterfaces
 from fwshapley.explanation.persistence import MissingModel, load_parts, save_explainer
 from fwshapley.explanation.predictions import Predictions
@@ -68,6 +69,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             background data (several inputs, averaged over). "auto" is the mean in a table and zero in an image, or
             a value that no pixel has if zero is plausible and the surrogate is trained.
         output_names: one per output of the model; by default the classes of an estimator.
+        transform: makes a tensor of a PIL image, such as a transform of torchvision. Pictures, their paths and images
+            of bytes (uint8) are passed through it; images in floating point are taken as they are. Random changes
+            belong to `augment`, since inputs are transformed once.
         device: "auto" is a GPU if there is one.
         seed: of everything random.
 
@@ -99,6 +103,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         network: MakeNetwork | NetworkName = "auto",
         removal: RemovalName | Array = "auto",
         output_names: Sequence[str] | None = None,
+        transform: Transform | None = None,
         device: str | torch.device = "auto",
         seed: int = 0,
     ) -> None:
@@ -111,6 +116,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         self.network = network
         self.removal = removal
         self.output_names = output_names
+        self.transform = transform
         self.device = device
         self.seed = seed
 
@@ -152,7 +158,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         """Train the surrogate and the explaining network within a budget.
 
         Args:
-            x_train: inputs; no labels are needed, since the model's own predictions are explained.
+            x_train: inputs; no labels are needed, since the model's own predictions are explained. An array, or a list
+                of arrays or pictures, a Dataset or a DataLoader, from which all inputs are collected. Images may have
+                channels first or last, or none. A torch module gets channels first, a function the layout of x_train.
             x_valid: other inputs, to select the best state and stop early; by default a tenth of x_train, at most 512.
             budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
                 to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
@@ -201,7 +209,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         """Explain inputs in one pass of the network, however many weightings are requested.
 
         Args:
-            x: a batch of inputs.
+            x: a batch of inputs, in any form that `fit` takes; or a single image, which is a batch of one, so that
+                values have an axis for images all the same.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
             outputs: "all"; "predicted", the class that the model predicts, which takes a pass of the model; names or
                 numbers of some; or numbers for each input. "auto" is the positive one of two classes, otherwise all.
@@ -224,7 +233,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         Args:
             x: a batch of inputs.
         """
-        return mark_usable(self.find_unusable(x), len(x))
+        entries = self.find_unusable(x)
+        fitted = self.fitted_
+        count = len(x) if fitted.schema is not None else len(fitted.check_inputs(x, finite=False))
+        return mark_usable(entries, count)
 
     def find_unusable(self, x: Array) -> list[UnusableEntry]:
         """Return the entries for which `explain` refuses inputs: where each is, what is there, and what is wrong.
@@ -348,6 +360,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         model: nn.Module | Any = None,  # noqa: ANN401 - a function or an estimator
         surrogate: nn.Module | None = None,
         network: MakeNetwork | None = None,
+        transform: Transform | None = None,
         device: str | torch.device = "auto",
     ) -> FeatureExplainer:
         """Read an explainer that was saved.
@@ -361,9 +374,17 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             surrogate: a module of the architecture of the surrogate network, if you passed one; `fit` trains a copy of
                 it, or of the saved one.
             network: makes the explaining network, if you passed a function.
+            transform: of pictures, if you passed one; it is not saved.
             device: where it runs.
         """
-        parts = load_parts(check_path("path", path), model=model, surrogate=surrogate, network=network, device=device)
+        parts = load_parts(
+            check_path("path", path),
+            model=model,
+            surrogate=surrogate,
+            network=network,
+            transform=transform,
+            device=device,
+        )
         explainer = cls(MissingModel() if model is None else model, device=device, **parts.arguments)
         explainer._fitted, explainer.error_model_, explainer.metadata = parts.fitted, parts.error_model, parts.metadata
         return explainer

@@ -17,14 +17,15 @@ from fwshapley._internal.version import __version__
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.default_outputs import default_outputs
 from fwshapley.explanation.fidelity import Fidelity
+from fwshapley.explanation.image_layout import BATCHES_OR_ONE
 from fwshapley.explanation.input_checks import (
     Outputs,
-    as_array,
     check_finite_inputs,
     check_finite_values,
     check_inputs,
     choose_outputs,
 )
+from fwshapley.explanation.input_reading import Transform, as_array, read_inputs
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, raw_outputs, surrogate_outputs
 from fwshapley.games.masked_model import LINKS, MAX_ELEMENTS, MaskedModel, PredictionGame
 from fwshapley.games.scales import KINDS
@@ -70,6 +71,7 @@ class Fitted:
         seed: of the fit.
         histories: of training, by part: "surrogate", "explainer", "student".
         fidelity: of the surrogate; None if it was not trained by `fit`.
+        transform: makes tensors of pictures; None if there is none.
         compiled_values: `values`, compiled; None if it was not compiled.
     """
 
@@ -85,6 +87,7 @@ class Fitted:
     seed: int
     histories: Mapping[str, History]
     fidelity: Fidelity | None
+    transform: Transform | None = None
     compiled_values: Callable[[Tensor, Tensor], Tensor] | None = None
 
     @property
@@ -207,7 +210,7 @@ class Fitted:
         """Return the game of one input, as `FeatureExplainer.game` does."""
         if isinstance(x, pd.Series):
             x = x.to_frame().T
-        elif not hasattr(x, "columns"):
+        elif not self.players.is_image and not hasattr(x, "columns"):
             x = as_array(x, "inputs")
             x = x[None] if len(getattr(x, "shape", ())) == len(self.input_shape) else x
         inputs = self.check_inputs(x)
@@ -223,7 +226,15 @@ class Fitted:
 
     def check_inputs(self, x: Array, name: str = "inputs", *, finite: bool = True) -> Float[Tensor, "batch ..."]:
         """Return inputs as a tensor, or raise an error unless they have the shape of those of the fit."""
-        inputs = check_inputs(x, name, self.schema, finite=finite)
+        read = read_inputs(
+            x,
+            name,
+            players=self.players,
+            channels=self.input_shape[0],
+            forms=BATCHES_OR_ONE,
+            transform=self.transform,
+        )
+        inputs = check_inputs(read.x, name, self.schema, finite=finite)
         self.players.check(inputs)
         if tuple(inputs.shape[1:]) != self.input_shape:
             expected = ", ".join(map(str, self.input_shape))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from fwshapley._internal.checks import Array
@@ -16,6 +16,20 @@ AXES: Mapping[Layout, str] = {
     "NHWC": "(images, height, width, channels)",
     "NHW": "(images, height, width)",
 }
+
+
+LAYOUTS: Mapping[str, Layout] = {layout: layout for layout in AXES}
+
+BATCHES = ("NCHW", "NHWC", "NHW")
+"""Axes that images to train on may have."""
+
+BATCHES_OR_ONE = ("CHW", "HWC", "NCHW", "NHWC", "HW", "NHW")
+"""Axes that images to explain may have, once the number of channels is known."""
+
+WITH_CHANNELS = ("NCHW", "NHWC", "CHW", "HWC", "HW")
+"""Axes that images to explain may have if the number of channels is not known: several have an axis for them."""
+
+CHANNEL_COUNTS = (1, 3, 4)
 
 
 def channels_first(x: Array, layout: Layout) -> Array:
@@ -43,39 +57,42 @@ def from_channels_first(x: Array, layout: Layout) -> Array:
 
 
 def recognize_layout(
-    name: str, shape: tuple[int, ...], sides: tuple[int, int], channels: int | None
+    name: str,
+    shape: tuple[int, ...],
+    sides: tuple[int, int] | None,
+    channels: int | None,
+    forms: Sequence[str] = BATCHES,
 ) -> tuple[Layout, bool] | None:
-    """Return the layout of images by their height and width, and whether they are one image without an axis for images.
+    """Return the layout of images, and whether they are one image without an axis for images; None if nothing fits.
 
     If channels may be first or last, as those of 3 x 3 pixels and 3 channels, they are first, and a warning says so.
 
     Args:
         name: of the argument, for the warning.
         shape: of the images.
-        sides: height and width of an image.
-        channels: number of channels; None if it is not known yet, so that one image is taken for gray ones.
-
-    Returns:
-        None if no layout fits.
+        sides: height and width of an image; None if they are not known. Channels are then one, three or four.
+        channels: number of channels; None if it is not known.
+        forms: what the axes may be; the first that fits is returned.
     """
-    fitting = [
-        (layout, is_single)
-        for layout in AXES
-        for is_single in (True, False)
-        if _fits(layout[is_single:], shape, sides, channels) and not (is_single and channels is None)
-    ]
-    layouts = [layout for layout, _ in fitting]
-    if "NCHW" in layouts and "NHWC" in layouts:
+    fitting = [form for form in forms if _fits(form, shape, sides, channels)]
+    if any(form.endswith("CHW") for form in fitting) and any(form.endswith("HWC") for form in fitting):
         warnings.warn(
             f"{name} of shape {shape} may have channels first or last; they are taken to be first, as in PyTorch",
             stacklevel=2,
         )
-    return fitting[0] if fitting else None
+    if not fitting:
+        return None
+    is_single = "N" not in fitting[0]
+    layout: Layout = LAYOUTS["N" * is_single + fitting[0]]
+    return layout, is_single
 
 
-def _fits(axes: str, shape: tuple[int, ...], sides: tuple[int, int], channels: int | None) -> bool:
+def _fits(form: str, shape: tuple[int, ...], sides: tuple[int, int] | None, channels: int | None) -> bool:
     """Whether images of a shape may have these axes."""
-    if len(axes) != len(shape):
+    if len(form) != len(shape):
         return False
-    counts = dict(zip(axes, shape, strict=True))
-    return (counts["H"], counts["W"]) == sides and channels in (None, counts.get("C", 1))
+    counts = dict(zip(form, shape, strict=True))
+    found = counts.get("C", 1)
+    if sides is None:
+        return found in CHANNEL_COUNTS
+    return (counts["H"], counts["W"]) == sides and channels in (None, found)

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
@@ -18,6 +17,7 @@ from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley._internal.wording import listed
 from fwshapley.explanation.black_box import BlackBox, find_form
 from fwshapley.explanation.image_layout import Layout
+from fwshapley.explanation.input_reading import as_array
 from fwshapley.explanation.model_functions import find_function, find_output, sum_to_one
 from fwshapley.explanation.predictions import as_columns, evaluation_mode
 from fwshapley.explanation.returned_entries import find_entry
@@ -38,16 +38,6 @@ Outputs = str | Sequence[int] | Sequence[str] | Int[Tensor, "batch outputs"]
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """Changes a batch of inputs at random, e.g. flips images: (inputs, generator) -> inputs of the same shape."""
-
-
-def as_array(x: Array, name: str) -> Array:
-    """Return lists as numpy arrays, since torch would round them to single precision; anything else unchanged."""
-    if not isinstance(x, list | tuple):
-        return x
-    try:
-        return np.asarray(x)
-    except ValueError as error:
-        raise TypeError(f"{name} must be an array of numbers, got {shorten(x)}") from error
 
 
 def is_table(x: Array) -> bool:

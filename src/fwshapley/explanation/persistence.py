@@ -8,7 +8,7 @@ module of that architecture, trained or not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,7 @@ from fwshapley.explanation.error_model import ErrorModel
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, make_network
+from fwshapley.explanation.input_reading import Transform
 from fwshapley.explanation.model_functions import find_function
 from fwshapley.explanation.select_output import SelectOutput, copy_in_single, select_output
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate, is_trained_by_fit, move
@@ -101,18 +102,22 @@ def load_parts(
     model: Any,  # noqa: ANN401 - any model
     surrogate: nn.Module | None,
     network: MakeNetwork | None,
+    transform: Transform | None,
     device: str | torch.device,
 ) -> SavedParts:
     """Read what `save_explainer` wrote, from the folder or the file in it; arguments as in `FeatureExplainer.load`."""
     where = choose_device(device)
     if network is not None:
         check_callable("network", network)
+    if transform is not None:
+        check_callable("transform", transform)
     file = path if path.is_file() else path / FILE
     facts, tensors = load_bundle(file, KIND)
     fitted = _restore_fitted(facts, tensors, file, model=model, surrogate=surrogate, network=network, device=where)
     arguments = _restore_arguments(fitted, facts["arguments"], tensors.get("removal"), surrogate)
+    arguments["transform"] = transform
     return SavedParts(
-        fitted,
+        replace(fitted, transform=transform),
         arguments if network is None else arguments | {"network": network},
         None if facts["error_model"] is None else ErrorModel.from_facts(facts["error_model"]),
         facts["metadata"],

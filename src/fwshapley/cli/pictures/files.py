@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fwshapley._internal.html import Picture
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.wording import counted, listed_whole
-from fwshapley.explanation.image_layout import Layout
+from fwshapley.explanation.image_layout import CHANNEL_COUNTS, Layout
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -48,7 +48,6 @@ DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, Ov
 """What Pillow raises on damaged files."""
 
 Color = Literal["gray", "rgb"]
-CHANNEL_COUNTS = (1, 3, 4)
 MODES = {"gray": "L", "rgb": "RGB"}
 GRAY_MODES = {"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F"}
 
