@@ -1036,6 +1036,12 @@ row(
     lambda w: w.fit(rows(20, 4), fw.FeatureExplainer(Heads(), device="cpu")),
 )
 
+row(
+    fw.FeatureExplainer,
+    "players differ from image to image",
+    "players",
+    lambda w: w.fit(images(20), fw.FeatureExplainer(seeded(ImageModel), fw.Superpixels(9), device="cpu")),
+)
 READERS: dict[str, object] = {
     "an empty Dataset": torch.utils.data.TensorDataset(images(0)),
     "a DataLoader of other images": torch.utils.data.DataLoader(images(2, size=6)),
@@ -1100,6 +1106,48 @@ OUTPUTS: dict[str, object] = {
     "beyond": [BEYOND],
 }
 SOME_OUTPUTS = only(OUTPUTS, "unknown", "too large", "fractions", "bools")
+
+
+def sampled_images(**options: Any) -> Any:  # noqa: ANN401 - any argument
+    """Return an explainer of images that samples."""
+    chosen = {"players": fw.grid(8, 8, patch=4), "device": "cpu", "progress": False} | options
+    return fw.ImageExplainer(chosen.pop("model", seeded(ImageModel)), chosen.pop("players"), **chosen)
+
+
+named(
+    fw.ImageExplainer,
+    lambda _, **bad: sampled_images(**bad).explain(images(2)),
+    {
+        "model": {"None": None, "a number": 3, "a class": ImageModel},
+        "players": {
+            "None": None,
+            "a number": 3,
+            "a class": fw.players.Players,
+            "of a table": fw.columns(3),
+            "a function of something else": lambda _: 3,
+        },
+        "removal": only(REMOVALS, "unknown", "None", "ragged"),
+        "output": CHOICE,
+        "n_calls": WHOLE | {"too few": 3, "None": None},
+        "output_names": OUTPUT_NAMES,
+        "transform": {"a number": 3},
+        "device": only(DEVICES, "unknown", "not there"),
+        "seed": SEEDS,
+    },
+)
+each(fw.ImageExplainer.explain, "x", IMAGES, lambda _, bad: sampled_images().explain(bad))
+each(fw.ImageExplainer.explain, "x that is read", READERS, lambda _, bad: sampled_images().explain(bad), words=IN_X)
+each(fw.ImageExplainer.explain, "weights", WEIGHTS, lambda _, bad: sampled_images().explain(images(2), weights=bad))
+each(
+    fw.ImageExplainer.explain,
+    "outputs",
+    SOME_OUTPUTS,
+    lambda _, bad: sampled_images().explain(images(2), outputs=bad),
+)
+each(fw.ImageExplainer.explain, "total", CHOICE, lambda _, bad: sampled_images().explain(images(2), total=bad))
+each(fw.Superpixels, "n_segments", ABOVE_ZERO, lambda _, bad: fw.Superpixels(bad))
+each(fw.Superpixels, "compactness", POSITIVE, lambda _, bad: fw.Superpixels(9, compactness=bad))
+
 explainer_type = fw.FeatureExplainer
 row(explainer_type.explain, "it is not fitted", "fit", lambda w: w.new().explain(w.x), UNREADY)
 each(explainer_type.explain, "x", INPUTS, lambda w, bad: w.table.explain(bad))

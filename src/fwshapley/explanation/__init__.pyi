@@ -4,6 +4,7 @@ from .error_model import ErrorModel
 from .explainer import Explainer
 from .feature_explainer import FeatureExplainer
 from .fidelity import Fidelity, FidelityWarning, measure_fidelity
+from .image_explainer import ImageExplainer
 from .interventional_explainer import InterventionalExplainer
 from .linear_explainer import LinearExplainer
 from .pipeline_explainer import PipelineExplainer
@@ -21,6 +22,7 @@ __all__ = [
     "FeatureExplainer",
     "Fidelity",
     "FidelityWarning",
+    "ImageExplainer",
     "InterventionalExplainer",
     "LinearExplainer",
     "PipelineExplainer",
