@@ -1044,7 +1044,7 @@ row(
 )
 READERS: dict[str, object] = {
     "an empty Dataset": torch.utils.data.TensorDataset(images(0)),
-    "a DataLoader of other images": torch.utils.data.DataLoader(images(2, size=6)),
+    "a DataLoader of other images": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images(2, size=6))),
     "of several shapes": [images(1)[0], images(1, size=6)[0]],
     "a list of texts": ["text", "text"],
 }

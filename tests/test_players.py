@@ -284,7 +284,7 @@ def test_groups_of_names_that_make_no_sense_are_refused(
         (fw.segments, ([[0.0, float("nan")]],), ValueError, "assignment .*nan"),
         (fw.segments, ([["sky", "sea"]],), TypeError, "assignment must be an array"),
         (fw.segments, (torch.tensor([[0j, 1j]]),), TypeError, "complex"),
-        (partial(fw.grid, patch=(1, 2, 3)), (5, 4), ValueError, r"patch .* \(height, width\), got \(1, 2, 3\)"),
+        (partial(fw.grid, patch=[1, 2, 3]), (5, 4), ValueError, r"patch .* \(height, width\), got \[1, 2, 3\]"),
         (
             fw.columns,
             (

@@ -121,8 +121,10 @@ class Players:
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any], assignment: Array) -> Players:
         """Return the players whose `facts` and assignment were saved."""
-        known = {name: None if value is None else tuple(value) for name, value in facts.items()}
-        return cls(to_numpy(assignment), **known)
+        optional: dict[str, Any] = {
+            name: None if facts[name] is None else tuple(facts[name]) for name in ("grid", "columns", "patch")
+        }
+        return cls(to_numpy(assignment), tuple(facts["names"]), **optional)
 
     def for_table(self, names: Sequence[str]) -> Players:
         """Return the players of a table with these columns, matched by name in any order if names are known."""

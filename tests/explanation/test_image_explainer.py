@@ -48,6 +48,7 @@ def test_players_of_each_image_get_the_values_of_its_own_game() -> None:
         players = by_brightness(image)
         assert attribution.players.names == players.names
         assert_close(attribution.values[0], values_by_definition(image, players).float(), rtol=1e-4, atol=1e-6)
+        assert attribution.stderr is not None
         assert float(attribution.stderr.max()) == 0  # there are few players, so all coalitions are evaluated
         assert torch.equal(attribution.inputs[0], image)
     assert MODEL.training  # it is not touched
@@ -60,6 +61,7 @@ def test_sampled_values_are_within_their_errors() -> None:
     (one,) = explainer.explain(X[0], weights=weights, outputs=[2])
     exact = fw.ImageExplainer(MODEL, players, n_calls=2**8, output="logit", device="cpu", progress=False)
     (truth,) = exact.explain(X[:1], weights=weights, outputs=[2])
+    assert one.stderr is not None
     assert one.values.shape == one.stderr.shape == (2, 1, 8, 1)
     assert bool(((one.values - truth.values).abs() <= 4 * one.stderr).all())
     assert float(one.stderr.min()) > 0

@@ -115,7 +115,7 @@ def test_one_image_is_a_batch_of_one(name: str, fitted: fw.FeatureExplainer) -> 
 
 def test_every_method_takes_pictures(fitted: fw.FeatureExplainer) -> None:
     assert_close(fitted.predictions(PICTURES).model, fitted.predictions(X).model)
-    options = {"n_calls": 100, "progress": False}
+    options: dict[str, Any] = {"n_calls": 100, "progress": False}
     assert_close(fitted.refine(PICTURES[:2], **options).values, fitted.refine(X[:2], **options).values)
     assert fitted.calibrate(PICTURES[:9], n_inputs=8, n_calls=100, progress=False).n_inputs == 8
     assert fitted.attribute(PICTURES[0], 1).shape == (1, 3, 8, 6)
@@ -158,10 +158,12 @@ def test_a_function_gets_the_layout_of_the_training_data(tmp_path: Path) -> None
     explainer = fit(fw.FeatureExplainer(predict, GRID, device="cpu"), last)
     values = explainer.explain(last[:3]).values
     assert_close(explainer.explain(X[:3]).values, values)  # images to explain may have another one
-    assert_close(explainer.predictions(X).model[:, 0], X[:, 0, :4].mean((1, 2)))
+    predicted = explainer.predictions(X).model
+    assert predicted is not None
+    assert_close(predicted[:, 0], X[:, 0, :4].mean((1, 2)))
     explainer.save(tmp_path)
     loaded = fw.load(tmp_path, model=predict, device="cpu")
-    assert_close(loaded.predictions(last).model, explainer.predictions(X).model)
+    assert_close(loaded.predictions(last).model, predicted)
     assert shapes == {(8, 6, 3)}
 
 
@@ -231,8 +233,9 @@ BAD: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_inputs_that_cannot_be_read_are_named(name: str) -> None:
     make, options, message = BAD[name]
+    chosen: dict[str, Any] = {"players": GRID, "transform": to_tensor} | options
     with pytest.raises((ValueError, TypeError, OSError), match=message):
-        read_inputs(make(), "x", **{"players": GRID, "transform": to_tensor} | options)
+        read_inputs(make(), "x", **chosen)
 
 
 def test_inputs_that_do_not_fit_into_memory_are_refused_at_once() -> None:

@@ -191,7 +191,7 @@ def fit_explainer(
 def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | None, *, progress: bool = False) -> Task:
     """Check the inputs and the model, and make the surrogate that `fit` is going to train or use."""
     device = choose_device(explainer.device)
-    reading = {"players": explainer.players, "transform": explainer.transform, "progress": progress}
+    reading: dict[str, Any] = {"players": explainer.players, "transform": explainer.transform, "progress": progress}
     x_train, layout = read_inputs(x_train, "x_train", **reading)
     x_valid = None if x_valid is None else read_inputs(x_valid, "x_valid", **reading).x
     schema = _find_schema(explainer, x_train, x_valid)

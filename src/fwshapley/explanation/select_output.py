@@ -36,7 +36,7 @@ class SelectOutput(nn.Module):
     def __init__(self, model: nn.Module, entry: Entry) -> None:
         super().__init__()
         check_kind("model", model, nn.Module)
-        if not isinstance(entry, str | int) or isinstance(entry, bool):
+        if type(entry) not in (str, int):  # a flag is an integer
             raise TypeError(f"entry must be a key, a position or the name of an attribute, got {entry!r}")
         self.model, self.entry = model, entry
 
