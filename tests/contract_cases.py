@@ -1243,6 +1243,13 @@ each(
 row(explainer_type.compile, "it is not fitted", "fit", lambda w: w.new().compile(), UNREADY)
 ALONE = without(INPUTS, "one row", "a Series")
 each(explainer_type.game, "x", ALONE | {"several": rows(2, 4)}, lambda w, bad: w.table.game(bad))
+each(
+    explainer_type.game,
+    "players",
+    {"a number": 3, "a function of something else": lambda _: 3, "a table's": fw.columns(4), "a class": fw.Superpixels},
+    lambda w, bad: w.image.game(images(1), bad),
+)
+row(explainer_type.game, "players are given for a table", "players", lambda w: w.table.game(w.x[:1], fw.columns(4)))
 row(explainer_type.game, "it is not fitted", "fit", lambda w: w.new().game(w.x[:1]), UNREADY)
 
 

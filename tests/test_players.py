@@ -16,6 +16,7 @@ import fwshapley as fw
 from brute_force import all_coalitions
 from fwshapley.players import Players, columns
 
+THREE_SIDES: Any = [1, 2, 3]
 QUADRANTS = [[0, 0, 1], [2, 2, 1]]
 
 
@@ -284,7 +285,7 @@ def test_groups_of_names_that_make_no_sense_are_refused(
         (fw.segments, ([[0.0, float("nan")]],), ValueError, "assignment .*nan"),
         (fw.segments, ([["sky", "sea"]],), TypeError, "assignment must be an array"),
         (fw.segments, (torch.tensor([[0j, 1j]]),), TypeError, "complex"),
-        (partial(fw.grid, patch=[1, 2, 3]), (5, 4), ValueError, r"patch .* \(height, width\), got \[1, 2, 3\]"),
+        (partial(fw.grid, patch=THREE_SIDES), (5, 4), ValueError, r"patch .* \(height, width\), got \[1, 2, 3\]"),
         (
             fw.columns,
             (

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from fwshapley._internal.checks import Array, check_numbers, check_real, check_whole
+from fwshapley._internal.checks import Array, check_numbers, check_real, check_whole, shorten
 from fwshapley.players import Players, segments
 
 COLORS = 3
 CHANNEL_COUNTS = (1, 3, 4)
 IMAGE_AXES = 3
+
+
+FindPlayers = Callable[[Any], Players]
+"""Makes the players of an image, given as a tensor (channels, height, width)."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,27 @@ class Superpixels:
             channel_axis=-1,
         )
         return segments(labels)
+
+
+def find_players(players: Players | FindPlayers, x: Array) -> Players:
+    """Return the players of an image: those that are the same for all, or what a function makes of it.
+
+    Args:
+        players: a division of the image, or a function from an image to one.
+        x: a batch of one image, (1, channels, height, width).
+    """
+    found: object = players
+    if not isinstance(players, Players):
+        if isinstance(players, type) or not callable(players):
+            raise TypeError(
+                "players must be made by grid or segments, or be a function that makes them of an image, such as "
+                f"Superpixels(50); got {shorten(players)}"
+            )
+        found = players(x[0])
+    if not isinstance(found, Players) or not found.is_image:
+        raise TypeError(f"players must be those of an image, made by grid or segments; got {shorten(found)}")
+    found.check(x)
+    return found
 
 
 def _prepare(image: Array) -> Float[ndarray, "height width channels"]:

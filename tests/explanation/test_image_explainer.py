@@ -112,6 +112,28 @@ def test_superpixels_follow_the_edges_of_an_image() -> None:
     assert fw.Superpixels(4)(np.zeros((8, 8))).n_players >= 1
 
 
+def test_a_surrogate_has_games_of_other_players() -> None:
+    grid = fw.grid(8, 8, patch=2)
+    explainer = fw.FeatureExplainer(MODEL, grid, removal="zero", device="cpu")
+    explainer.fit(X, X, budget=fw.Budget(steps=2), batch_size=4, n_coalitions=2, progress=False)
+    game = explainer.game(X[0], by_brightness)
+    players = by_brightness(X[0])
+    coalitions = torch.rand(5, players.n_players, generator=torch.Generator().manual_seed(0)) < 0.5
+    visible = torch.where(coalitions[:, torch.from_numpy(players.assignment)][:, None], X[:1], 0.0)
+    surrogate = explainer.surrogate_.get_submodule("network")
+    assert_close(game(coalitions), surrogate(visible).softmax(1))
+    empty = torch.zeros(1, 16, dtype=torch.bool)
+    assert torch.equal(explainer.game(X[0], grid)(empty), explainer.game(X[0])(empty))
+
+
+@pytest.mark.parametrize("patch", [3, (2, 4), (4, 8)])
+def test_patches_of_any_shape_are_learned(patch: int | tuple[int, int]) -> None:
+    players = fw.grid(8, 8, patch=patch)
+    explainer = fw.FeatureExplainer(MODEL, players, device="cpu")
+    explainer.fit(X, X, budget=fw.Budget(steps=3), batch_size=4, n_coalitions=2, progress=False)
+    assert explainer.explain(X[0]).values.shape == (1, players.n_players, 3)
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_players_of_each_image_cannot_be_learned() -> None:
     explainer = fw.FeatureExplainer(MODEL, fw.Superpixels(12), device="cpu")  # type: ignore[arg-type]  # on purpose

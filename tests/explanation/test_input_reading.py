@@ -17,6 +17,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import fwshapley as fw
+from fwshapley.explanation.input_checks import hold_out
 from fwshapley.explanation.input_reading import read_inputs
 from models import ImageModel, rows, seeded
 
@@ -236,6 +237,16 @@ def test_inputs_that_cannot_be_read_are_named(name: str) -> None:
     chosen: dict[str, Any] = {"players": GRID, "transform": to_tensor} | options
     with pytest.raises((ValueError, TypeError, OSError), match=message):
         read_inputs(make(), "x", **chosen)
+
+
+def test_large_inputs_are_split_in_their_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fwshapley.explanation.input_checks.LARGE_BYTES", 0)
+    for x in (X.clone(), X.permute(0, 2, 3, 1).clone().permute(0, 3, 1, 2)):
+        train, valid = hold_out(x, 5, owned=True)
+        expected = hold_out(X, 5)
+        assert torch.equal(train, expected[0])
+        assert torch.equal(valid, expected[1])
+        assert train.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
 def test_inputs_that_do_not_fit_into_memory_are_refused_at_once() -> None:

@@ -35,6 +35,7 @@ from fwshapley.games.scales import Output
 from fwshapley.objectives import Objective
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
+from fwshapley.superpixels import FindPlayers
 from fwshapley.tables.unusable_entries import UnusableEntry, mark_usable
 from fwshapley.training.budget import Budget, History, TrainingOptions
 
@@ -310,9 +311,15 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         self._fitted = replace(fitted, compiled_values=torch.compile(fitted.values, mode="reduce-overhead"))
         return self
 
-    def game(self, x: Array | pd.Series) -> PredictionGame:
-        """Return the game of one input that is explained, which any estimator can check."""
-        return self.fitted_.game(x)
+    def game(self, x: Array | pd.Series, players: Players | FindPlayers | None = None) -> PredictionGame:
+        """Return the game of one input that is explained, which any estimator can check.
+
+        Args:
+            x: one input.
+            players: other players of an image than those that were learned, or a function that makes them of it, such
+                as `Superpixels(50)`. The surrogate is the same, and has been trained with the learned ones.
+        """
+        return self.fitted_.game(x, players)
 
     def distill(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
@@ -27,11 +27,13 @@ from fwshapley.explanation.input_checks import (
 )
 from fwshapley.explanation.input_reading import Transform, as_array, read_inputs
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, raw_outputs, surrogate_outputs
+from fwshapley.explanation.surrogate import Surrogate
 from fwshapley.games.masked_model import LINKS, MAX_ELEMENTS, MaskedModel, PredictionGame
 from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel, Objective, shift_to_total
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Shapley, Total, check_weights
+from fwshapley.superpixels import FindPlayers, find_players
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.tables.unusable_entries import UnusableEntry
 from fwshapley.training.budget import History
@@ -206,7 +208,7 @@ class Fitted:
         of_model = None if self.model is None else predict(self.model, inputs, output).to(of_surrogate)
         return Predictions(of_model, of_surrogate, KINDS[output])
 
-    def game(self, x: Array | pd.Series) -> PredictionGame:
+    def game(self, x: Array | pd.Series, players: Players | FindPlayers | None = None) -> PredictionGame:
         """Return the game of one input, as `FeatureExplainer.game` does."""
         if isinstance(x, pd.Series):
             x = x.to_frame().T
@@ -216,7 +218,14 @@ class Fitted:
         inputs = self.check_inputs(x)
         if len(inputs) != 1:
             raise ValueError(f"inputs must be one input, got {len(inputs)}; each has a game of its own")
-        return PredictionGame(self.masked_model, inputs.to(self.device))
+        if players is None:
+            return PredictionGame(self.masked_model, inputs.to(self.device))
+        surrogate = self.masked_model.surrogate
+        if not isinstance(surrogate, Surrogate) or not self.players.is_image:
+            raise ValueError("players are for explainers of images; those of a table are the ones of its surrogate")
+        found = find_players(players, inputs)
+        masked = replace(self.masked_model, surrogate=surrogate.with_players(found), n_players=found.n_players)
+        return PredictionGame(masked, inputs.to(self.device))
 
     def require_model(self) -> nn.Module:
         """Return the model, or raise a RuntimeError if the explainer was loaded without it."""

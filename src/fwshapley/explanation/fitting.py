@@ -192,11 +192,13 @@ def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | N
     """Check the inputs and the model, and make the surrogate that `fit` is going to train or use."""
     device = choose_device(explainer.device)
     reading: dict[str, Any] = {"players": explainer.players, "transform": explainer.transform, "progress": progress}
-    x_train, layout = read_inputs(x_train, "x_train", **reading)
+    x_train, layout, is_new = read_inputs(x_train, "x_train", **reading)
     x_valid = None if x_valid is None else read_inputs(x_valid, "x_valid", **reading).x
     schema = _find_schema(explainer, x_train, x_valid)
     x = check_inputs(x_train, "x_train", schema)
-    x, valid = hold_out(x, explainer.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid", schema))
+    valid = None if x_valid is None else check_inputs(x_valid, "x_valid", schema)
+    if valid is None:
+        x, valid = hold_out(x, explainer.seed, owned=is_new)
     players = _choose_players(explainer.players, x, schema)
     players.check(valid)
     names = None if explainer.output_names is None else check_names("output_names", explainer.output_names)

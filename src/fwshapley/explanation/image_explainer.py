@@ -6,7 +6,7 @@ trained, so predictions are from images that the model may never have seen the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import torch
@@ -39,11 +39,8 @@ from fwshapley.games.masked_model import ManyPredictionsGame, MaskedModel
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total, check_weights, join_laws
+from fwshapley.superpixels import FindPlayers, find_players
 from fwshapley.training.batches import derive_seed
-
-FindPlayers = Callable[[Tensor], Players]
-"""Makes the players of an image, (channels, height, width)."""
-
 
 CHECKED_IMAGES = 8
 """Images that the model's outputs are checked on."""
@@ -167,21 +164,12 @@ class ImageExplainer:
         self, image: Float[Tensor, "1 channels height width"], model: nn.Module, output: Output, outputs: Tensor
     ) -> ManyPredictionsGame:
         """Return the game of an image, whose surrogate is the model with other pixels filled."""
-        players = self.players if isinstance(self.players, Players) else self._find_players(image)
+        players = find_players(self.players, image.cpu())
         removal = encode_removal(self.removal, None, image.dtype)
         is_mean = isinstance(removal, str) and removal == "mean"
         fill = image.mean((2, 3), keepdim=True) if is_mean else make_fill(removal, image)
         surrogate = Surrogate(model, players, fill, kind=KINDS[output]).to(self.device).eval()
         return ManyPredictionsGame(MaskedModel(surrogate, output, players.n_players, self.device), image, outputs)
-
-    def _find_players(self, image: Float[Tensor, "1 channels height width"]) -> Players:
-        """Return the players of an image by the user's function."""
-        assert not isinstance(self.players, Players)  # noqa: S101 - these are the same for all images
-        players: object = self.players(image[0].cpu())
-        if not isinstance(players, Players):
-            raise TypeError(f"players must return what grid or segments make, it returned {shorten(players)}")
-        players.check(image)
-        return players
 
     def _explain_game(
         self,

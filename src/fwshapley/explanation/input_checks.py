@@ -7,9 +7,11 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import Array, check_kind, shorten
@@ -27,6 +29,9 @@ from fwshapley.tables.network_encoding import TableSchema
 
 VALIDATION_SHARE = 0.1
 MAX_VALIDATION_ROWS = 512
+LARGE_BYTES = 2**30
+"""Size of inputs from which on a second copy is worth avoiding."""
+
 MAX_NAMES = 12
 MAX_MESSAGE = 200
 """Longest part of a model's own message in ours."""
@@ -119,13 +124,46 @@ def check_examples(name: str, x: Tensor, *, missing: bool = False) -> Float[Tens
     return x
 
 
-def hold_out(x: Float[Tensor, "rows ..."], seed: int) -> tuple[Float[Tensor, "train ..."], Float[Tensor, "valid ..."]]:
-    """Split inputs at random into training inputs and a tenth, at most 512, for validation."""
+def hold_out(
+    x: Float[Tensor, "rows ..."], seed: int, *, owned: bool = False
+) -> tuple[Float[Tensor, "train ..."], Float[Tensor, "valid ..."]]:
+    """Split inputs at random into training inputs and a tenth, at most 512, for validation.
+
+    Args:
+        x: inputs.
+        seed: of the split.
+        owned: whether nobody else has the inputs. Large ones are then split in their own memory.
+    """
     count = min(math.ceil(VALIDATION_SHARE * len(x)), MAX_VALIDATION_ROWS)
     if count == len(x):
         raise ValueError(f"{len(x)} inputs are too few to hold some out for validation; pass x_valid=...")
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed)).to(x.device)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    if owned and x.nbytes >= LARGE_BYTES:
+        permute_rows(x.numpy(), order.numpy())
+        return x[count:], x[:count]
+    order = order.to(x.device)
     return x[order[count:]], x[order[:count]]
+
+
+def permute_rows(x: NDArray[Any], order: NDArray[np.int64]) -> None:
+    """Replace an array by x[order] in place, with the memory of one more row.
+
+    Args:
+        x: of any shape.
+        order: a permutation of its rows.
+    """
+    done = np.zeros(len(x), bool)
+    for start in range(len(x)):
+        if done[start]:
+            continue
+        first = x[start].copy()
+        row, source = start, order[start]
+        while source != start:  # along a cycle of the permutation
+            x[row] = x[source]
+            done[row] = True
+            row, source = source, order[source]
+        x[row] = first
+        done[row] = True
 
 
 def freeze_model(

@@ -44,10 +44,12 @@ class ReadInputs(NamedTuple):
     Attributes:
         x: a batch, an array that `check_inputs` accepts; images have channels first.
         layout: the order of the axes of images in which they were passed.
+        is_new: whether x was collected, so that nobody else has it.
     """
 
     x: Array
     layout: Layout
+    is_new: bool
 
 
 def read_inputs(
@@ -83,7 +85,7 @@ def read_inputs(
         x = _collect(items, name, transform=transform, is_image=is_image, progress=progress)
     shape = tuple(getattr(x, "shape", ()))
     if not is_image or not shape:
-        return ReadInputs(x, "NCHW")
+        return ReadInputs(x, "NCHW", is_new=items is not None)
     sides = None if players is None else (players.assignment.shape[0], players.assignment.shape[1])
     recognized = recognize_layout(name, shape, sides, channels, forms)
     if recognized is None:
@@ -91,7 +93,7 @@ def read_inputs(
         known = " for these players" * (players is not None) + " and as in fit" * (channels is not None)
         raise ValueError(f"{name} must have shape ({expected}){known}, or channels last; got {shape}")
     layout, is_single = recognized
-    return ReadInputs(channels_first(x[None] if is_single else x, layout), layout)
+    return ReadInputs(channels_first(x[None] if is_single else x, layout), layout, is_new=items is not None)
 
 
 def as_array(x: Array, name: str) -> Array:

@@ -120,6 +120,14 @@ class Surrogate(nn.Module):
         outputs = [self._predict_filled(x, mask, fill) for fill in self.fill.to(x.dtype)]
         return outputs[0] if len(outputs) == 1 else MEANS[self.kind](torch.stack(outputs).float())
 
+    def with_players(self, players: Players) -> Surrogate:
+        """Return a surrogate with the same network and fill for other players of the same inputs.
+
+        Args:
+            players: of inputs of the same size.
+        """
+        return Surrogate(self.network, players, self.fill, tell_mask=self.tell_mask, kind=self.kind).eval()
+
     def _predict_filled(self, x: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
         filled = torch.where(mask, x, fill)
         if self.tell_mask:
