@@ -21,7 +21,7 @@ from fwshapley.explanation.black_box import BlackBox, find_form
 from fwshapley.explanation.image_layout import Layout
 from fwshapley.explanation.input_reading import as_array
 from fwshapley.explanation.model_functions import find_function, find_output, sum_to_one
-from fwshapley.explanation.predictions import as_columns, evaluation_mode
+from fwshapley.explanation.predictions import as_columns, evaluation_mode, split_inputs
 from fwshapley.explanation.returned_entries import find_entry
 from fwshapley.explanation.select_output import copy_in_single, precisions_of, select_output
 from fwshapley.games.scales import KINDS, Output
@@ -84,10 +84,14 @@ def check_inputs(
 
 def check_finite_inputs(inputs: Float[Tensor, "batch ..."], schema: TableSchema | None = None) -> None:
     """Raise an error that names the first input with a number that is not finite; waits for the inputs' device."""
-    usable = inputs.isfinite()
-    if schema is not None and any(schema.kinds.gaps):
-        usable |= inputs.isnan() & torch.tensor(schema.kinds.gaps, device=inputs.device)
-    if not bool(usable.all()):
+
+    def mark_usable_numbers(some: Tensor) -> Tensor:
+        if schema is None or not any(schema.kinds.gaps):
+            return some.isfinite()
+        return some.isfinite() | (some.isnan() & torch.tensor(schema.kinds.gaps, device=some.device))
+
+    if not all(bool(mark_usable_numbers(some).all()) for some in split_inputs(inputs)):  # all at once take memory
+        usable = mark_usable_numbers(inputs)
         row = int((~usable).flatten(1).any(1).nonzero()[0])
         kind = "NaN or infinite values"
         if not bool(inputs[row].isnan().any()):
@@ -119,7 +123,8 @@ def check_examples(name: str, x: Tensor, *, missing: bool = False) -> Float[Tens
     check_kind(name, x, Tensor)
     if not x.is_floating_point() or x.ndim < TABLE_AXES or not len(x):
         raise TypeError(f"{name} must be a batch of real numbers, got {x.dtype} of shape {tuple(x.shape)}")
-    if not bool((x.isfinite() | x.isnan() if missing else x.isfinite()).all()):
+    usable = (some.isfinite() | (some.isnan() & missing) for some in split_inputs(x))
+    if not all(bool(some.all()) for some in usable):
         raise ValueError(f"{name} contains NaN or infinite values; replace them first")
     return x
 

@@ -95,7 +95,7 @@ def surrogate_outputs(
 
 def split_inputs(x: Float[Tensor, "rows ..."]) -> tuple[Float[Tensor, "chunk ..."], ...]:
     """Split inputs into chunks that a network can process at once."""
-    return x.split(max(1, min(MAX_ROWS, MAX_ELEMENTS // x[0].numel())))
+    return x.split(max(1, min(MAX_ROWS, MAX_ELEMENTS // max(1, x[0].numel()))))
 
 
 def as_columns(outputs: Tensor) -> Float[Tensor, "rows outputs"]:

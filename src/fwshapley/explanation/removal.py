@@ -71,6 +71,6 @@ def make_fill(removal: RemovalName | Tensor, x: Float[Tensor, "rows ..."]) -> Fl
     if removal == "mean":
         return x.nanmean(0, keepdim=True)
     low, high = x.aminmax()
-    zero_is_plausible = removal == "auto" and float((x == 0).float().mean()) > PLAUSIBLE_ZEROS
+    zero_is_plausible = removal == "auto" and int((x == 0).sum()) > PLAUSIBLE_ZEROS * x.numel()
     value = float(low - (high - low) / 2) if zero_is_plausible else 0.0
     return torch.full((1,) * x.ndim, value, device=x.device)
