@@ -789,10 +789,7 @@ MEMBERS: dict[str, object] = {
 }
 SEGMENTS: dict[str, object] = {
     "fractions": [[0.5, 1.0]],
-    "negative": [[-1, 0]],
-    "with a gap": [[0, 2]],
     "one row": [0, 1],
-    "with a large gap": [[0, 10**5]],
 }
 ASSIGNMENTS: dict[str, object] = {
     "None": None,
@@ -816,7 +813,7 @@ for name in ("height", "width", "patch"):
     each(
         fw.grid,
         name,
-        ABOVE_ZERO | ({"no divisor": 3} if name == "patch" else {}),
+        ABOVE_ZERO | ({"too large": (2, 5), "of three sides": (1, 2, 3), "None": None} if name == "patch" else {}),
         lambda _, bad, name=name: fw.grid(**{"height": 4, "width": 4, "patch": 2} | {name: bad}),
         words=f"{name}|patches",
     )
@@ -937,7 +934,6 @@ IMAGES: dict[str, object] = (
     | of_shape(3, 1, 8, 8)
     | {
         "too large for single precision": np.full((3, 1, 8, 8), 1e300),
-        "one image": images(1)[0],
         "a table": rows(6, 4),
         "of another size": images(3, size=6),
         "of other channels": images(3, channels=3),
@@ -991,6 +987,13 @@ for what, (told, chosen) in UNFIT.items():
     row(fw.FeatureExplainer.fit, what, told, lambda w, chosen=chosen: w.fit(rows(20, 4), w.new(**chosen)))
 
 
+class Heads(torch.nn.Module):
+    """A model of two outputs."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, x
+
+
 class Breaking(torch.nn.Module):
     """A model that raises an error of another kind."""
 
@@ -1017,6 +1020,55 @@ each(
     lambda w, bad: w.fit(rows(20, 4), fw.FeatureExplainer(lambda _: bad, device="cpu")),
     words="model|function|outputs|returned",
 )
+
+named(
+    fw.explanation.SelectOutput,
+    lambda _, **bad: fw.explanation.SelectOutput(**{"model": seeded(TableModel), "entry": "logits"} | bad),
+    {
+        "model": {"None": None, "a function": nothing, "a class": TableModel},
+        "entry": {"None": None, "a bool": True, "a list": ["logits"]},
+    },
+)
+row(
+    fw.FeatureExplainer.fit,
+    "the model returns several outputs",
+    "SelectOutput",
+    lambda w: w.fit(rows(20, 4), fw.FeatureExplainer(Heads(), device="cpu")),
+)
+
+row(
+    fw.FeatureExplainer,
+    "players differ from image to image",
+    "players",
+    lambda w: w.fit(images(20), fw.FeatureExplainer(seeded(ImageModel), fw.Superpixels(9), device="cpu")),
+)
+READERS: dict[str, object] = {
+    "an empty Dataset": torch.utils.data.TensorDataset(images(0)),
+    "a DataLoader of other images": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images(2, size=6))),
+    "of several shapes": [images(1)[0], images(1, size=6)[0]],
+    "a list of texts": ["text", "text"],
+}
+each(
+    fw.FeatureExplainer.fit,
+    "x_train of images",
+    READERS,
+    lambda w, bad: w.fit(bad, fw.FeatureExplainer(seeded(ImageModel), fw.grid(8, 8, patch=4), device="cpu")),
+    words=f"{IN_X}|x_train",
+)
+each(fw.FeatureExplainer.explain, "x that is read", READERS, lambda w, bad: w.image.explain(bad), words=IN_X)
+each(
+    fw.FeatureExplainer,
+    "transform",
+    {"a number": 3, "text": "flip", "a class of another kind": Odd()},
+    lambda w, bad: w.fit(rows(20, 4), w.new(transform=bad)),
+)
+each(
+    fw.FeatureExplainer.load,
+    "transform",
+    {"a number": 3},
+    lambda w, bad: fw.FeatureExplainer.load(w.saved, model=ImageModel(), transform=bad),
+)
+
 
 TARGETS: dict[str, object] = {
     "missing": None,
@@ -1054,6 +1106,48 @@ OUTPUTS: dict[str, object] = {
     "beyond": [BEYOND],
 }
 SOME_OUTPUTS = only(OUTPUTS, "unknown", "too large", "fractions", "bools")
+
+
+def sampled_images(**options: Any) -> Any:  # noqa: ANN401 - any argument
+    """Return an explainer of images that samples."""
+    chosen = {"players": fw.grid(8, 8, patch=4), "device": "cpu", "progress": False} | options
+    return fw.ImageExplainer(chosen.pop("model", seeded(ImageModel)), chosen.pop("players"), **chosen)
+
+
+named(
+    fw.ImageExplainer,
+    lambda _, **bad: sampled_images(**bad).explain(images(2)),
+    {
+        "model": {"None": None, "a number": 3, "a class": ImageModel},
+        "players": {
+            "None": None,
+            "a number": 3,
+            "a class": fw.players.Players,
+            "of a table": fw.columns(3),
+            "a function of something else": lambda _: 3,
+        },
+        "removal": only(REMOVALS, "unknown", "None", "ragged"),
+        "output": CHOICE,
+        "n_calls": WHOLE | {"too few": 3, "None": None},
+        "output_names": OUTPUT_NAMES,
+        "transform": {"a number": 3},
+        "device": only(DEVICES, "unknown", "not there"),
+        "seed": SEEDS,
+    },
+)
+each(fw.ImageExplainer.explain, "x", IMAGES, lambda _, bad: sampled_images().explain(bad))
+each(fw.ImageExplainer.explain, "x that is read", READERS, lambda _, bad: sampled_images().explain(bad), words=IN_X)
+each(fw.ImageExplainer.explain, "weights", WEIGHTS, lambda _, bad: sampled_images().explain(images(2), weights=bad))
+each(
+    fw.ImageExplainer.explain,
+    "outputs",
+    SOME_OUTPUTS,
+    lambda _, bad: sampled_images().explain(images(2), outputs=bad),
+)
+each(fw.ImageExplainer.explain, "total", CHOICE, lambda _, bad: sampled_images().explain(images(2), total=bad))
+each(fw.Superpixels, "n_segments", ABOVE_ZERO, lambda _, bad: fw.Superpixels(bad))
+each(fw.Superpixels, "compactness", POSITIVE, lambda _, bad: fw.Superpixels(9, compactness=bad))
+
 explainer_type = fw.FeatureExplainer
 row(explainer_type.explain, "it is not fitted", "fit", lambda w: w.new().explain(w.x), UNREADY)
 each(explainer_type.explain, "x", INPUTS, lambda w, bad: w.table.explain(bad))
@@ -1149,6 +1243,13 @@ each(
 row(explainer_type.compile, "it is not fitted", "fit", lambda w: w.new().compile(), UNREADY)
 ALONE = without(INPUTS, "one row", "a Series")
 each(explainer_type.game, "x", ALONE | {"several": rows(2, 4)}, lambda w, bad: w.table.game(bad))
+each(
+    explainer_type.game,
+    "players",
+    {"a number": 3, "a function of something else": lambda _: 3, "a table's": fw.columns(4), "a class": fw.Superpixels},
+    lambda w, bad: w.image.game(images(1), bad),
+)
+row(explainer_type.game, "players are given for a table", "players", lambda w: w.table.game(w.x[:1], fw.columns(4)))
 row(explainer_type.game, "it is not fitted", "fit", lambda w: w.new().game(w.x[:1]), UNREADY)
 
 

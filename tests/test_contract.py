@@ -66,7 +66,13 @@ UNCHECKED = {
         "Players.spread",
         "Players.sum",
     ),
-    *("Surrogate.forward", "TableSurrogate.forward", "TableSurrogate.members"),
+    *(
+        "SelectOutput.forward",
+        "Surrogate.forward",
+        "Surrogate.with_players",
+        "TableSurrogate.forward",
+        "TableSurrogate.members",
+    ),
     # What a file says, which is checked as a whole.
     *("ErrorModel.from_facts", "Fidelity.from_facts", "History.from_facts", "Players.from_facts"),
     # Options without a meaning to be wrong about.

@@ -12,7 +12,7 @@ LAYERS = [
     ("semivalues",),
     ("_internal.result",),
     ("coalitions", "players"),
-    ("games", "plots"),
+    ("games", "plots", "superpixels"),
     ("estimators", "training"),
     ("networks",),
     ("tables",),

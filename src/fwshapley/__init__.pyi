@@ -13,6 +13,7 @@ from .explanation import (
     Attribution,
     Explainer,
     FeatureExplainer,
+    ImageExplainer,
     InterventionalExplainer,
     LinearExplainer,
     PipelineExplainer,
@@ -22,6 +23,7 @@ from .explanation import (
 from .explanation.baselines import baseline
 from .players import columns, grid, groups, segments
 from .semivalues import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
+from .superpixels import Superpixels
 from .training import Budget
 from .trees import TreeExplainer
 from .valuation import (
@@ -43,6 +45,7 @@ __all__ = [
     "Estimate",
     "Explainer",
     "FeatureExplainer",
+    "ImageExplainer",
     "InterventionalExplainer",
     "KNNValuator",
     "LeaveOneOut",
@@ -51,6 +54,7 @@ __all__ = [
     "RetrainingValuator",
     "Semivalue",
     "Shapley",
+    "Superpixels",
     "TreeExplainer",
     "Valuation",
     "__version__",

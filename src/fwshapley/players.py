@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from fwshapley._internal.arrays import Device, Tensor, to_numpy
-from fwshapley._internal.checks import Array, check_names, check_whole
+from fwshapley._internal.checks import Array, check_names, check_whole, shorten
+from fwshapley._internal.wording import counted, listed
 
 IMAGE_DIMENSIONS = 2
 MAX_MEMBERSHIPS = 2**22
@@ -28,6 +29,9 @@ MAX_POSITIONS = 2**26
 MAX_LISTED = 12
 """Numbers of players that an error lists."""
 
+MAX_LISTED_NAMES = 3
+"""Names of players that are printed."""
+
 
 @dataclass(frozen=True, eq=False)
 class Players:
@@ -37,8 +41,10 @@ class Players:
         assignment: number of the player that each position belongs to: (columns,) for a table, (height, width) for
             images.
         names: one per player.
-        grid: (rows, columns) if the players are the cells of a regular grid, in reading order.
+        grid: (rows, columns) if the players are patches of equal size, in reading order.
         columns: names of the table's columns, if they are known; tables are then matched by name.
+        patch: (height, width) of a patch in pixels, if the players are patches; those at the lower and right border may
+            be smaller.
 
     Example:
         >>> grid(4, 4, patch=2).assignment.tolist()
@@ -49,6 +55,7 @@ class Players:
     names: tuple[str, ...]
     grid: tuple[int, int] | None = None
     columns: tuple[str, ...] | None = None
+    patch: tuple[int, int] | None = None
     _on_device: dict[Device, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +73,20 @@ class Players:
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_on_device": {}}  # copies on devices are made again where they are needed
 
+    def __repr__(self) -> str:
+        sides = " x ".join(map(str, self.assignment.shape))
+        if self.patch is not None:
+            rows, cells = self._tiles
+            smaller = "" if self.grid else ", smaller at the border"
+            kind = f"{' x '.join(map(str, self.patch))} pixels in {rows} rows of {cells}{smaller}"
+            count = f"{self.n_players:,} patch{'es' * (self.n_players > 1)}"
+            return f"Players({count} of {kind}, of images of {sides})"
+        names = listed(map(repr, self.names), MAX_LISTED_NAMES)
+        if self.is_image:
+            return f"Players({counted(self.n_players, 'segment')} of images of {sides}: {names})"
+        grouped = "" if self.n_players == len(self.assignment) else f" of {counted(len(self.assignment), 'column')}"
+        return f"Players({counted(self.n_players, 'player' if grouped else 'column')}{grouped}: {names})"
+
     @property
     def n_players(self) -> int:
         """Number of players."""
@@ -75,6 +96,12 @@ class Players:
     def is_image(self) -> bool:
         """Whether positions are pixels of images with channels, rather than columns of a table."""
         return self.assignment.ndim == IMAGE_DIMENSIONS
+
+    @property
+    def _tiles(self) -> tuple[int, int]:
+        """Rows of patches, and patches in a row."""
+        assert self.patch is not None  # noqa: S101 - asked for patches alone
+        return -(-self.assignment.shape[0] // self.patch[0]), -(-self.assignment.shape[1] // self.patch[1])
 
     def check(self, x: Array) -> None:
         """Raise a ValueError unless the shape of a batch of inputs fits these players."""
@@ -89,14 +116,15 @@ class Players:
 
     def facts(self) -> dict[str, Any]:
         """Return everything but the assignment, for JSON."""
-        return {"names": self.names, "grid": self.grid, "columns": self.columns}
+        return {"names": self.names, "grid": self.grid, "columns": self.columns, "patch": self.patch}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any], assignment: Array) -> Players:
         """Return the players whose `facts` and assignment were saved."""
-        grid = None if facts["grid"] is None else tuple(facts["grid"])
-        columns = None if facts["columns"] is None else tuple(facts["columns"])
-        return cls(to_numpy(assignment), tuple(facts["names"]), grid=grid, columns=columns)
+        optional: dict[str, Any] = {
+            name: None if facts[name] is None else tuple(facts[name]) for name in ("grid", "columns", "patch")
+        }
+        return cls(to_numpy(assignment), tuple(facts["names"]), **optional)
 
     def for_table(self, names: Sequence[str]) -> Players:
         """Return the players of a table with these columns, matched by name in any order if names are known."""
@@ -126,12 +154,11 @@ class Players:
         Returns:
             (batch, columns) or (batch, 1, height, width).
         """
-        if self.grid is not None:  # faster than an index for every pixel
-            rows, cells = self.grid
-            height = self.assignment.shape[0] // rows
-            width = self.assignment.shape[1] // cells
+        if self.patch is not None:  # faster than an index for every pixel
+            (height, width), (rows, cells) = self.patch, self._tiles
             blocks = coalitions.reshape(-1, 1, rows, 1, cells, 1).expand(-1, 1, rows, height, cells, width)
-            return blocks.reshape(-1, 1, *self.assignment.shape)
+            whole = blocks.reshape(-1, 1, rows * height, cells * width)
+            return whole[..., : self.assignment.shape[0], : self.assignment.shape[1]]
         mask = coalitions[:, self.assignment_on(coalitions.device).flatten()]
         return mask.unflatten(1, (1, *self.assignment.shape)) if self.is_image else mask
 
@@ -158,9 +185,11 @@ class Players:
         """
         import torch  # noqa: PLC0415 - the caller has imported it
 
-        if self.grid is not None:
-            rows, cells = self.grid
-            return maps.unflatten(-1, (cells, -1)).unflatten(-3, (rows, -1)).sum((-3, -1)).flatten(-2)
+        if self.patch is not None:
+            (height, width), (rows, cells) = self.patch, self._tiles
+            missing = (cells * width - maps.shape[-1], rows * height - maps.shape[-2])
+            whole = torch.nn.functional.pad(maps, (0, missing[0], 0, missing[1])) if any(missing) else maps
+            return whole.unflatten(-1, (cells, -1)).unflatten(-3, (rows, -1)).sum((-3, -1)).flatten(-2)
         positions = maps.flatten(-self.assignment.ndim)
         owners = self.assignment_on(maps.device).flatten()[:, None]
         at_once = max(1, MAX_MEMBERSHIPS // len(owners))
@@ -231,44 +260,63 @@ def groups(
     return Players(assignment, tuple(order), columns=None if column_names is None else tuple(column_names))
 
 
-def grid(height: int, width: int, *, patch: int) -> Players:
-    """Make square patches of an image players, in reading order.
+def grid(height: int, width: int, *, patch: int | tuple[int, int]) -> Players:
+    """Make patches of an image players, in reading order.
+
+    Patches at the lower and right border are smaller if the sides of the image are no multiples of those of a patch.
 
     Args:
         height: of the image, in pixels.
         width: of the image, in pixels.
-        patch: side of a patch, in pixels; it must divide both.
+        patch: side of a square patch, or (height, width) of a rectangular one, in pixels.
 
     Example:
         >>> grid(32, 32, patch=2).n_players
         256
+        >>> grid(28, 28, patch=(4, 7))
+        Players(28 patches of 4 x 7 pixels in 7 rows of 4, of images of 28 x 28)
+        >>> grid(5, 4, patch=2).assignment.tolist()
+        [[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3], [2, 2, 3, 3], [4, 4, 5, 5]]
     """
     _check_count("height * width", check_whole("height", height) * check_whole("width", width))
-    if height % check_whole("patch", patch) or width % patch:
-        raise ValueError(f"patch={patch} must divide the height and width of the image, {height} x {width}")
-    rows = height // patch
-    cells = width // patch
-    row = np.arange(height) // patch
-    cell = np.arange(width) // patch
+    sides = _check_patch(patch)
+    if sides[0] > height or sides[1] > width:
+        raise ValueError(f"patch={patch} must not be larger than the image, {height} x {width}")
+    row = np.arange(height) // sides[0]
+    cell = np.arange(width) // sides[1]
+    rows, cells = int(row[-1]) + 1, int(cell[-1]) + 1
     names = tuple(f"({r}, {c})" for r in range(rows) for c in range(cells))
-    return Players(row[:, None] * cells + cell, names, grid=(rows, cells))
+    is_even = height % sides[0] == 0 and width % sides[1] == 0
+    return Players(row[:, None] * cells + cell, names, grid=(rows, cells) if is_even else None, patch=sides)
 
 
 def segments(assignment: Array, names: Sequence[str] | None = None) -> Players:
-    """Make the segments of an image players, e.g. superpixels.
+    """Make the segments of an image players, e.g. regions that were drawn by hand.
 
     Args:
-        assignment: (height, width), the number of the player of each pixel, 0..n-1.
-        names: one per player; by default "segment 0" and so on.
+        assignment: (height, width), the number of the segment of each pixel: any whole numbers.
+        names: one per segment, in increasing order of the numbers; by default "segment" and the number.
 
     Example:
-        >>> segments([[0, 0, 1], [0, 2, 1]]).n_players
-        3
+        >>> segments([[7, 7, 20], [7, 255, 20]]).names
+        ('segment 7', 'segment 20', 'segment 255')
     """
     numbers = _check_assignment("assignment", assignment)
     if numbers.ndim != IMAGE_DIMENSIONS or not numbers.size:
         raise ValueError(f"assignment must have shape (height, width), got shape {numbers.shape}")
-    return Players(numbers, _names(names, len(np.unique(numbers)), "segment"))
+    present, players = np.unique(numbers, return_inverse=True)
+    labels = [f"segment {number}" for number in present] if names is None else names
+    return Players(players.reshape(numbers.shape), _names(labels, len(present), "segment"))
+
+
+def _check_patch(patch: int | tuple[int, int]) -> tuple[int, int]:
+    """Return the height and width of a patch, or raise an error."""
+    if not isinstance(patch, tuple | list):
+        side = check_whole("patch", patch)
+        return side, side
+    if len(patch) != IMAGE_DIMENSIONS:
+        raise ValueError(f"patch must be a side or (height, width), got {shorten(patch)}")
+    return check_whole("patch", patch[0]), check_whole("patch", patch[1])
 
 
 def _check_assignment(name: str, values: Array) -> Int[ndarray, "*positions"]:

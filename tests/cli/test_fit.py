@@ -236,6 +236,24 @@ def test_an_exported_program(most: int | None, tmp_path: Path) -> None:
     assert f"INPUT --model {path} --out explanations" in said
 
 
+def test_an_exported_program_that_returns_several_things(tmp_path: Path) -> None:
+    classifier = Classifier()
+    x = np.random.default_rng(0).random((5, 1, 8, 8), dtype=np.float32)
+    program = ExportedModel(export(tmp_path / "model.pt2", WithFeatures(classifier)), "classes")
+    np.testing.assert_allclose(program(x), classifier(torch.from_numpy(x)).softmax(1).detach(), atol=1e-6)
+
+
+class WithFeatures(torch.nn.Module):
+    """A model that returns its logits in a dict."""
+
+    def __init__(self, classifier: torch.nn.Module) -> None:
+        super().__init__()
+        self.classifier = classifier
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"features": x, "scores": self.classifier(x)}
+
+
 def shifted(ask: Callable[[torch.Tensor], torch.Tensor], more: float, rows: torch.Tensor) -> torch.Tensor:
     return ask(rows) + more
 
@@ -523,7 +541,11 @@ def test_exported_programs_that_cannot_be_used(tmp_path: Path) -> None:
     torch.export.save(torch.export.export(Two(), (torch.rand(2, 1, 8, 8), torch.rand(2, 1, 8, 8))), two)
     code, _, err = run("fit", two, pictures, "--out", tmp_path / "out", *STEPS)
     assert code == 2
-    assert "must return (batch, outputs), it returns (2, 1, 8, 8)" in err
+    assert "takes 2 inputs: export a model of one input" in err
+    maps = export(tmp_path / "maps.pt2", torch.nn.Conv2d(1, 2, 3))
+    code, _, err = run("fit", maps, pictures, "--out", tmp_path / "out", *STEPS)
+    assert code == 2
+    assert "must return (batch, outputs), it returns (" in err
     arguments = ["--output", "label_probability", "--patch", "4"]
     assert run("fit", single, pictures, "--out", tmp_path / "out", *arguments, *STEPS)[0] == 0
 
@@ -587,12 +609,9 @@ def test_pictures_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert code == 2
     assert "z.png is 9 x 9 pixels" in err
     assert "--size 8x8" in err
-    code, _, err = run(*arguments, "--patch", "3", "--size", "8x8")
+    code, _, err = run(*arguments, "--patch", "9", "--size", "8x8")
     assert code == 2
-    assert "patch=3" in err
-    code, _, err = run(*arguments, "--size", "34x33")
-    assert code == 2
-    assert "give --patch, or another --size" in err
+    assert "patch=9" in err
     code, _, err = run(*arguments, "--size", "8x8", "--mean", "1,2,3")
     assert code == 2
     assert "--mean has 3 numbers for images of 1 channel" in err

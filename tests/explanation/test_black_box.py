@@ -239,7 +239,7 @@ def test_certainty_is_kept_up_to_the_smallest_probability() -> None:
         (lambda x: ["cat"] * len(x), "the model must return numbers.* got list"),
         (lambda x: np.array(["1"] * len(x)), "the model must return numbers.* got ndarray"),
         (lambda x: np.array(["cat"] * len(x), dtype=object), "the model must return numbers"),
-        (lambda _: {"yes": 1}, "the model must return numbers.* got dict"),
+        (lambda _: {"yes": 1}, "the model returned a dict with 'yes' int, and none"),
         (lambda x: [softmax(x), softmax(x)], "3, 3 class probabilities for 2 targets"),
         (lambda x: x.shape.missing, r"failed on a ndarray of shape \(64, 4\): AttributeError"),
     ],

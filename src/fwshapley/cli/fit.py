@@ -85,7 +85,7 @@ GAME_HELP = (
 CALLS_HELP = "Coalitions to sample with each row that stands in for hidden columns; otherwise as many as usual."
 VALID_HELP = "Inputs for validation of training; otherwise a tenth of DATA is held out."
 PATCH_HELP = "Players are patches of N x N pixels; by default at most 16 along a side."
-SEGMENTS_HELP = "Players are segments of images: a .npy file of numbers 0, 1, 2, ..., (height, width)."
+SEGMENTS_HELP = "Players are segments of images: a .npy file of whole numbers, (height, width)."
 OUTPUT_HELP = (
     "How to read outputs. auto: probabilities of classes for a torch module, and for other models whose outputs sum "
     "to 1; otherwise raw numbers."
@@ -293,15 +293,12 @@ def _players_of_options(
 
 
 def _choose_patch(height: int, width: int) -> int:
-    """Return the side of the smallest square patches that tile an image, at most 16 along a side."""
+    """Return the smallest side of square patches, at most 16 along a side; they tile the image if any do."""
     common = math.gcd(height, width)
     for side in range(1, common + 1):
         if common % side == 0 and max(height, width) <= side * MAX_PATCHES and (height, width) != (side, side):
             return side
-    raise ValueError(
-        f"no square patches, at most {MAX_PATCHES} along a side, tile images of {height} x {width} pixels: give "
-        "--patch, or another --size"
-    )
+    return min(height, width, math.ceil(max(height, width) / MAX_PATCHES))
 
 
 def _read_segments(path: Path) -> NDArray[np.int64]:

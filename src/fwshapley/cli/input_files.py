@@ -17,16 +17,15 @@ from fwshapley._internal.wording import counted, listed, listed_whole
 from fwshapley.cli.console import errors
 from fwshapley.cli.input_format import InputFormat, with_kind
 from fwshapley.cli.pictures.files import (
-    AXES,
     SUFFIXES,
     Color,
     Size,
     about_skipped,
-    channels_first,
     find_images,
     find_layout,
     read_images,
 )
+from fwshapley.explanation.image_layout import AXES, channels_first
 from fwshapley.tables.columns import is_number, is_text
 from fwshapley.tables.file_reader import (
     COMPRESSED,

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import listed
-from fwshapley.cli.pictures.files import Layout, from_channels_first
 from fwshapley.cli.user_errors import describe, remember_folder, remember_model, remember_module
+from fwshapley.explanation.image_layout import Layout, from_channels_first
 from fwshapley.explanation.model_functions import Function, find_function, sum_to_one
 from fwshapley.explanation.predictions import PREDICTIONS, as_columns
+from fwshapley.explanation.returned_entries import Entry, find_entry, take_entry
 from fwshapley.games.scales import KINDS, Kind, Output
 
 EXPORTED = ".pt2"
@@ -193,14 +194,14 @@ class ExportedModel:
 
     Args:
         path: of the file. Reading it can run code, so it must come from someone you trust.
-        kind: of its outputs: logits of "classes" or "labels", or "values". If outputs of classes sum to 1 in the first
-            batch, they count as probabilities.
+        kind: of its outputs, which may be an entry of a dict or a tuple as for modules: logits of "classes" or
+            "labels", or "values". If outputs of classes sum to 1 in the first batch, they count as probabilities.
     """
 
     def __init__(self, path: Path, kind: Kind) -> None:
         program = _load_program(path)
-        _check_outputs(program, path, kind)
         self.most_rows = _most_rows(program, path)
+        self.entry = _find_output(program, path, kind, min(2, self.most_rows))
         self.kind = kind
         self.ask = program.module()
         self.probabilities: bool | None = None  # decided by the first batch
@@ -211,7 +212,8 @@ class ExportedModel:
         """Outputs of a batch, logits turned into probabilities."""
         rows = torch.as_tensor(np.array(x, dtype=np.float32)).to(self.device)
         with torch.no_grad():
-            out = torch.cat([as_columns(self.ask(part)).float() for part in rows.split(self.most_rows)])
+            parts = [take_entry(self.ask(part), self.entry) for part in rows.split(self.most_rows)]
+            out = torch.cat([as_columns(part).float() for part in parts])
         if self.probabilities is None:
             self.probabilities = self.kind == "classes" and sum_to_one(out)
         return (out if self.probabilities else PREDICTIONS[self.kind](out)).cpu().numpy()
@@ -241,14 +243,27 @@ def _most_rows(program: torch.export.ExportedProgram, path: Path) -> int:
     return 2**31 if bounds is None or not bounds.upper.is_Integer else int(bounds.upper)
 
 
-def _check_outputs(program: torch.export.ExportedProgram, path: Path, kind: Kind) -> None:
-    names = program.graph_signature.user_outputs
-    value = next((node.meta["val"] for node in program.graph.nodes if node.name == names[0]), None)
-    if len(names) != 1 or not isinstance(value, Tensor) or value.ndim not in (1, 2):
-        shape = tuple(value.shape) if isinstance(value, Tensor) else f"{len(names)} outputs"
-        raise ValueError(f"{path} must return (batch, outputs), it returns {shape}")
+def _find_output(program: torch.export.ExportedProgram, path: Path, kind: Kind, rows: int) -> Entry | None:
+    """Return which entry of what a program returns are its outputs; raise an error if they are not what `kind` says."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    signature = program.graph_signature
+    entry = None
+    value = nodes[signature.user_outputs[0]].meta["val"] if signature.user_outputs[0] in nodes else None
+    if len(signature.user_outputs) > 1:
+        example = nodes[signature.user_inputs[0]].meta["val"]
+        sides = [int(side) for side in example.shape[1:]]
+        returned = program.module()(torch.zeros(rows, *sides, dtype=example.dtype, device=example.device))
+        try:
+            entry = find_entry(returned, rows)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}; then export it again") from error
+        value = take_entry(returned, entry)
+    if not isinstance(value, Tensor) or value.ndim not in (1, 2):
+        result = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"{path} must return (batch, outputs), it returns {result}")
     if kind == "classes" and (value.ndim == 1 or value.shape[1] == 1):
         raise ValueError(
             f"{path} has one output, so it has no classes: use output='label_probability' if the output is the logit "
             "of a label, output='raw' if it is a number"
         )
+    return entry

@@ -4,11 +4,13 @@ from .error_model import ErrorModel
 from .explainer import Explainer
 from .feature_explainer import FeatureExplainer
 from .fidelity import Fidelity, FidelityWarning, measure_fidelity
+from .image_explainer import ImageExplainer
 from .interventional_explainer import InterventionalExplainer
 from .linear_explainer import LinearExplainer
 from .pipeline_explainer import PipelineExplainer
 from .predictions import Predictions
 from .report import write_report
+from .select_output import SelectOutput
 from .semivalue_selection import ChosenWeights, choose_weights
 from .surrogate import Surrogate, TableSurrogate, train_surrogate
 
@@ -20,10 +22,12 @@ __all__ = [
     "FeatureExplainer",
     "Fidelity",
     "FidelityWarning",
+    "ImageExplainer",
     "InterventionalExplainer",
     "LinearExplainer",
     "PipelineExplainer",
     "Predictions",
+    "SelectOutput",
     "Surrogate",
     "TableSurrogate",
     "baselines",

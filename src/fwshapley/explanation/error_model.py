@@ -187,7 +187,8 @@ def calibrate(
     fitted = explainer.fitted_
     n_calls = check_whole("n_calls", n_calls)
     generator = make_generator(seed, fitted.masked_model.device)
-    x = _choose_inputs(x, len(fitted.check_inputs(x)), n_inputs, generator)
+    checked = fitted.check_inputs(x)
+    x = _choose_inputs(checked if fitted.schema is None else x, len(checked), n_inputs, generator)
     explained = explainer.explain(x, weights=weights).stacked()
     of_network = _measure_errors(explainer, x, explained, n_calls, generator, progress=progress)
     of_surrogate = _measure_surrogate(fitted, explained, n_calls, generator, progress=progress)

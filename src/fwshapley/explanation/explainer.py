@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -43,8 +44,8 @@ class Explainer:
         model: what `TreeExplainer`, `LinearExplainer` or `FeatureExplainer` accept: an estimator, a function of arrays
             or DataFrames, a torch module that returns logits.
         data: rows that stand in for hidden features, or that a network is trained on; enumeration and sampling choose
-            `n_background` of them. None is possible for trees alone, whose training weights then stand in
-            (path-dependent game).
+            `n_background` of them. A torch Dataset or DataLoader is collected. None is possible for trees alone, whose
+            training weights then stand in (path-dependent game).
         game: "interventional" trains nothing: if there is no exact method, coalitions are sampled. "conditional" trains
             a `FeatureExplainer`. "auto" is the order above.
         players: what gets credit; by default each column of a table.
@@ -108,6 +109,11 @@ class Explainer:
         check_budget(budget)
         check_seed(seed)
         check_flag("progress", progress)
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(data, torch.utils.data.Dataset | torch.utils.data.DataLoader):
+            from fwshapley.explanation.input_reading import read_inputs  # noqa: PLC0415 - it needs torch
+
+            data = read_inputs(data, "data", players=players, progress=progress).x
         explainer, self.method, self.game, self.reason = choose_method(
             model,
             data,

@@ -24,6 +24,7 @@ from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, NetworkName, ObjectiveName, fit_explainer
 from fwshapley.explanation.input_checks import Augment, Outputs
+from fwshapley.explanation.input_reading import Transform
 from fwshapley.explanation.interop import OtherInterfaces
 from fwshapley.explanation.persistence import MissingModel, load_parts, save_explainer
 from fwshapley.explanation.predictions import Predictions
@@ -34,6 +35,7 @@ from fwshapley.games.scales import Output
 from fwshapley.objectives import Objective
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
+from fwshapley.superpixels import FindPlayers
 from fwshapley.tables.unusable_entries import UnusableEntry, mark_usable
 from fwshapley.training.budget import Budget, History, TrainingOptions
 
@@ -48,8 +50,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     is the semivalue phi_i(v) of each player i (docs/math.md, section 3).
 
     Args:
-        model: a torch module that returns logits, or values with output="raw"; it is copied and never changed. Or a
-            function or a fitted estimator with predict_proba or predict, which is called with arrays or DataFrames.
+        model: a torch module that returns logits, or values with output="raw", alone or as an entry of a dict, a tuple
+            or an object (see `fwshapley.explanation.SelectOutput`); it is copied to single precision and never changed.
+            Or a function, which is called with arrays or DataFrames, or with tensors if it takes no arrays. Or a fitted
+            estimator with predict_proba or predict.
         players: made by `grid`, `segments` or `groups`; None is one player per column of a table.
         surrogate: "auto" trains one: a copy of an image model, a new network for tables and functions. A module is
             trained in its place. A `Surrogate` is used as it is. None explains the model itself with filled inputs.
@@ -66,6 +70,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             background data (several inputs, averaged over). "auto" is the mean in a table and zero in an image, or
             a value that no pixel has if zero is plausible and the surrogate is trained.
         output_names: one per output of the model; by default the classes of an estimator.
+        transform: makes a tensor of a PIL image, such as a transform of torchvision. Pictures, their paths and images
+            of bytes (uint8) are passed through it; images in floating point are taken as they are. Random changes
+            belong to `augment`, since inputs are transformed once.
         device: "auto" is a GPU if there is one.
         seed: of everything random.
 
@@ -97,6 +104,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         network: MakeNetwork | NetworkName = "auto",
         removal: RemovalName | Array = "auto",
         output_names: Sequence[str] | None = None,
+        transform: Transform | None = None,
         device: str | torch.device = "auto",
         seed: int = 0,
     ) -> None:
@@ -109,6 +117,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         self.network = network
         self.removal = removal
         self.output_names = output_names
+        self.transform = transform
         self.device = device
         self.seed = seed
 
@@ -150,7 +159,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         """Train the surrogate and the explaining network within a budget.
 
         Args:
-            x_train: inputs; no labels are needed, since the model's own predictions are explained.
+            x_train: inputs; no labels are needed, since the model's own predictions are explained. An array, or a list
+                of arrays or pictures, a Dataset or a DataLoader, from which all inputs are collected. Images may have
+                channels first or last, or none. A torch module gets channels first, a function the layout of x_train.
             x_valid: other inputs, to select the best state and stop early; by default a tenth of x_train, at most 512.
             budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
                 to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
@@ -200,7 +211,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         """Explain inputs in one pass of the network, however many weightings are requested.
 
         Args:
-            x: a batch of inputs.
+            x: a batch of inputs, in any form that `fit` takes; or a single image, which is a batch of one, so that
+                values have an axis for images all the same.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
             outputs: "all"; "predicted", the class that the model predicts, which takes a pass of the model; names or
                 numbers of some; or numbers for each input. "auto" is the positive one of two classes, otherwise all.
@@ -223,7 +235,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         Args:
             x: a batch of inputs.
         """
-        return mark_usable(self.find_unusable(x), len(x))
+        entries = self.find_unusable(x)
+        fitted = self.fitted_
+        count = len(x) if fitted.schema is not None else len(fitted.check_inputs(x, finite=False))
+        return mark_usable(entries, count)
 
     def find_unusable(self, x: Array) -> list[UnusableEntry]:
         """Return the entries for which `explain` refuses inputs: where each is, what is there, and what is wrong.
@@ -297,9 +312,15 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         self._fitted = replace(fitted, compiled_values=torch.compile(fitted.values, mode="reduce-overhead"))
         return self
 
-    def game(self, x: Array | pd.Series) -> PredictionGame:
-        """Return the game of one input that is explained, which any estimator can check."""
-        return self.fitted_.game(x)
+    def game(self, x: Array | pd.Series, players: Players | FindPlayers | None = None) -> PredictionGame:
+        """Return the game of one input that is explained, which any estimator can check.
+
+        Args:
+            x: one input.
+            players: other players of an image than those that were learned, or a function that makes them of it, such
+                as `Superpixels(50)`. The surrogate is the same, and has been trained with the learned ones.
+        """
+        return self.fitted_.game(x, players)
 
     def distill(
         self,
@@ -347,6 +368,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         model: nn.Module | Any = None,  # noqa: ANN401 - a function or an estimator
         surrogate: nn.Module | None = None,
         network: MakeNetwork | None = None,
+        transform: Transform | None = None,
         device: str | torch.device = "auto",
     ) -> FeatureExplainer:
         """Read an explainer that was saved.
@@ -360,9 +382,17 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             surrogate: a module of the architecture of the surrogate network, if you passed one; `fit` trains a copy of
                 it, or of the saved one.
             network: makes the explaining network, if you passed a function.
+            transform: of pictures, if you passed one; it is not saved.
             device: where it runs.
         """
-        parts = load_parts(check_path("path", path), model=model, surrogate=surrogate, network=network, device=device)
+        parts = load_parts(
+            check_path("path", path),
+            model=model,
+            surrogate=surrogate,
+            network=network,
+            transform=transform,
+            device=device,
+        )
         explainer = cls(MissingModel() if model is None else model, device=device, **parts.arguments)
         explainer._fitted, explainer.error_model_, explainer.metadata = parts.fitted, parts.error_model, parts.metadata
         return explainer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
@@ -17,20 +17,23 @@ from fwshapley._internal.version import __version__
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.default_outputs import default_outputs
 from fwshapley.explanation.fidelity import Fidelity
+from fwshapley.explanation.image_layout import BATCHES_OR_ONE
 from fwshapley.explanation.input_checks import (
     Outputs,
-    as_array,
     check_finite_inputs,
     check_finite_values,
     check_inputs,
     choose_outputs,
 )
+from fwshapley.explanation.input_reading import Transform, as_array, read_inputs
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, raw_outputs, surrogate_outputs
+from fwshapley.explanation.surrogate import Surrogate
 from fwshapley.games.masked_model import LINKS, MAX_ELEMENTS, MaskedModel, PredictionGame
 from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel, Objective, shift_to_total
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Shapley, Total, check_weights
+from fwshapley.superpixels import FindPlayers, find_players
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.tables.unusable_entries import UnusableEntry
 from fwshapley.training.budget import History
@@ -70,6 +73,7 @@ class Fitted:
         seed: of the fit.
         histories: of training, by part: "surrogate", "explainer", "student".
         fidelity: of the surrogate; None if it was not trained by `fit`.
+        transform: makes tensors of pictures; None if there is none.
         compiled_values: `values`, compiled; None if it was not compiled.
     """
 
@@ -85,6 +89,7 @@ class Fitted:
     seed: int
     histories: Mapping[str, History]
     fidelity: Fidelity | None
+    transform: Transform | None = None
     compiled_values: Callable[[Tensor, Tensor], Tensor] | None = None
 
     @property
@@ -203,17 +208,24 @@ class Fitted:
         of_model = None if self.model is None else predict(self.model, inputs, output).to(of_surrogate)
         return Predictions(of_model, of_surrogate, KINDS[output])
 
-    def game(self, x: Array | pd.Series) -> PredictionGame:
+    def game(self, x: Array | pd.Series, players: Players | FindPlayers | None = None) -> PredictionGame:
         """Return the game of one input, as `FeatureExplainer.game` does."""
         if isinstance(x, pd.Series):
             x = x.to_frame().T
-        elif not hasattr(x, "columns"):
+        elif not self.players.is_image and not hasattr(x, "columns"):
             x = as_array(x, "inputs")
             x = x[None] if len(getattr(x, "shape", ())) == len(self.input_shape) else x
         inputs = self.check_inputs(x)
         if len(inputs) != 1:
             raise ValueError(f"inputs must be one input, got {len(inputs)}; each has a game of its own")
-        return PredictionGame(self.masked_model, inputs.to(self.device))
+        if players is None:
+            return PredictionGame(self.masked_model, inputs.to(self.device))
+        surrogate = self.masked_model.surrogate
+        if not isinstance(surrogate, Surrogate) or not self.players.is_image:
+            raise ValueError("players are for explainers of images; those of a table are the ones of its surrogate")
+        found = find_players(players, inputs)
+        masked = replace(self.masked_model, surrogate=surrogate.with_players(found), n_players=found.n_players)
+        return PredictionGame(masked, inputs.to(self.device))
 
     def require_model(self) -> nn.Module:
         """Return the model, or raise a RuntimeError if the explainer was loaded without it."""
@@ -223,7 +235,15 @@ class Fitted:
 
     def check_inputs(self, x: Array, name: str = "inputs", *, finite: bool = True) -> Float[Tensor, "batch ..."]:
         """Return inputs as a tensor, or raise an error unless they have the shape of those of the fit."""
-        inputs = check_inputs(x, name, self.schema, finite=finite)
+        read = read_inputs(
+            x,
+            name,
+            players=self.players,
+            channels=self.input_shape[0],
+            forms=BATCHES_OR_ONE,
+            transform=self.transform,
+        )
+        inputs = check_inputs(read.x, name, self.schema, finite=finite)
         self.players.check(inputs)
         if tuple(inputs.shape[1:]) != self.input_shape:
             expected = ", ".join(map(str, self.input_shape))

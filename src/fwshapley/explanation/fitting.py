@@ -14,7 +14,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fwshapley._internal.checks import Array, check_callable, check_choice, check_kind, check_names, check_seed
+from fwshapley._internal.checks import (
+    Array,
+    check_callable,
+    check_choice,
+    check_kind,
+    check_names,
+    check_seed,
+    shorten,
+)
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.progress import announce
 from fwshapley._internal.safetensors_file import digest
@@ -26,12 +34,12 @@ from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.input_checks import (
     MAX_VALIDATION_ROWS,
     Augment,
-    as_array,
     check_inputs,
     freeze_model,
     hold_out,
     is_table,
 )
+from fwshapley.explanation.input_reading import read_inputs
 from fwshapley.explanation.pace import Pace, measure_pace
 from fwshapley.explanation.predictions import predict, split_inputs
 from fwshapley.explanation.removal import check_removal
@@ -203,21 +211,30 @@ def fit_explainer(
         seed=options.seed,
         histories=histories,
         fidelity=fidelity,
+        transform=explainer.transform,
     )
 
 
 def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | None, options: TrainingOptions) -> Task:
     """Check the inputs and the model, and make the surrogate that `fit` is going to train or use."""
     device = choose_device(explainer.device)
-    x_train = as_array(x_train, "x_train")
+    reading: dict[str, Any] = {
+        "players": explainer.players,
+        "transform": explainer.transform,
+        "progress": options.progress,
+    }
+    x_train, layout, is_new = read_inputs(x_train, "x_train", **reading)
+    x_valid = None if x_valid is None else read_inputs(x_valid, "x_valid", **reading).x
     schema = _find_schema(explainer, x_train, x_valid)
     x = check_inputs(x_train, "x_train", schema)
-    x, valid = hold_out(x, explainer.seed) if x_valid is None else (x, check_inputs(x_valid, "x_valid", schema))
+    valid = None if x_valid is None else check_inputs(x_valid, "x_valid", schema)
+    if valid is None:
+        x, valid = hold_out(x, explainer.seed, owned=is_new)
     players = _choose_players(explainer.players, x, schema)
     players.check(valid)
     names = None if explainer.output_names is None else check_names("output_names", explainer.output_names)
     some = x[:CHECKED_ROWS].to(device)
-    model, output, output_names = freeze_model(explainer.model, some, explainer.output, names, schema)
+    model, output, output_names = freeze_model(explainer.model, some, explainer.output, names, schema, layout=layout)
     surrogate = make_surrogate(explainer, model, x, output=output, players=players, schema=schema, device=device)
     game = MaskedModel(surrogate, output, players.n_players, device)
     return Task(x, valid, schema, players, model, output_names, game, measure_pace(model, game, x, options))
@@ -303,6 +320,11 @@ def _announce_batches(part: str, batch_size: int, usual: int, steps: int, option
 def check_arguments(explainer: FeatureExplainer) -> Objective:
     """Raise an error that names a wrong argument of the constructor; return the objective."""
     check_choice("output", explainer.output, ("auto", *get_args(Output)))
+    if callable(explainer.players) and not isinstance(explainer.players, type):
+        raise TypeError(
+            "players that differ from image to image cannot be learned, since a network has the same players for all; "
+            f"sample them with fw.ImageExplainer(model, {shorten(explainer.players)}), or pass fw.grid(...)"
+        )
     if explainer.players is not None and not isinstance(explainer.players, Players):
         kind = type(explainer.players).__name__
         raise TypeError(f"players must be made by columns, groups, grid or segments, got {kind}")
@@ -311,6 +333,8 @@ def check_arguments(explainer: FeatureExplainer) -> Objective:
     if not callable(explainer.network):
         check_choice("network", explainer.network, get_args(NetworkName))
     check_removal(explainer.removal)
+    if explainer.transform is not None:
+        check_callable("transform", explainer.transform)
     check_seed(explainer.seed)
     return _choose_objective(explainer.objective, explainer.weights)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -11,20 +11,31 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fwshapley._internal.checks import Array, check_kind, shorten
 from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley._internal.wording import listed
-from fwshapley.explanation.black_box import BlackBox, decode_inputs
-from fwshapley.explanation.model_functions import call_function, find_function, find_output, sum_to_one
-from fwshapley.explanation.predictions import as_columns, evaluation_mode
+from fwshapley.explanation.black_box import BlackBox, find_form
+from fwshapley.explanation.image_layout import Layout
+from fwshapley.explanation.input_reading import as_array
+from fwshapley.explanation.model_functions import find_function, find_output, sum_to_one
+from fwshapley.explanation.predictions import as_columns, evaluation_mode, split_inputs
+from fwshapley.explanation.returned_entries import find_entry
+from fwshapley.explanation.select_output import copy_in_single, precisions_of, select_output
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.tables.network_encoding import TableSchema
 
 VALIDATION_SHARE = 0.1
 MAX_VALIDATION_ROWS = 512
+LARGE_BYTES = 2**30
+"""Size of inputs from which on a second copy is worth avoiding."""
+
 MAX_NAMES = 12
+MAX_MESSAGE = 200
+"""Longest part of a model's own message in ours."""
+
 TABLE_AXES = 2
 
 Outputs = str | Sequence[int] | Sequence[str] | Int[Tensor, "batch outputs"]
@@ -32,16 +43,6 @@ Outputs = str | Sequence[int] | Sequence[str] | Int[Tensor, "batch outputs"]
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """Changes a batch of inputs at random, e.g. flips images: (inputs, generator) -> inputs of the same shape."""
-
-
-def as_array(x: Array, name: str) -> Array:
-    """Return lists as numpy arrays, since torch would round them to single precision; anything else unchanged."""
-    if not isinstance(x, list | tuple):
-        return x
-    try:
-        return np.asarray(x)
-    except ValueError as error:
-        raise TypeError(f"{name} must be an array of numbers, got {shorten(x)}") from error
 
 
 def is_table(x: Array) -> bool:
@@ -83,10 +84,14 @@ def check_inputs(
 
 def check_finite_inputs(inputs: Float[Tensor, "batch ..."], schema: TableSchema | None = None) -> None:
     """Raise an error that names the first input with a number that is not finite; waits for the inputs' device."""
-    usable = inputs.isfinite()
-    if schema is not None and any(schema.kinds.gaps):
-        usable |= inputs.isnan() & torch.tensor(schema.kinds.gaps, device=inputs.device)
-    if not bool(usable.all()):
+
+    def mark_usable_numbers(some: Tensor) -> Tensor:
+        if schema is None or not any(schema.kinds.gaps):
+            return some.isfinite()
+        return some.isfinite() | (some.isnan() & torch.tensor(schema.kinds.gaps, device=some.device))
+
+    if not all(bool(mark_usable_numbers(some).all()) for some in split_inputs(inputs)):  # all at once take memory
+        usable = mark_usable_numbers(inputs)
         row = int((~usable).flatten(1).any(1).nonzero()[0])
         kind = "NaN or infinite values"
         if not bool(inputs[row].isnan().any()):
@@ -118,18 +123,52 @@ def check_examples(name: str, x: Tensor, *, missing: bool = False) -> Float[Tens
     check_kind(name, x, Tensor)
     if not x.is_floating_point() or x.ndim < TABLE_AXES or not len(x):
         raise TypeError(f"{name} must be a batch of real numbers, got {x.dtype} of shape {tuple(x.shape)}")
-    if not bool((x.isfinite() | x.isnan() if missing else x.isfinite()).all()):
+    usable = (some.isfinite() | (some.isnan() & missing) for some in split_inputs(x))
+    if not all(bool(some.all()) for some in usable):
         raise ValueError(f"{name} contains NaN or infinite values; replace them first")
     return x
 
 
-def hold_out(x: Float[Tensor, "rows ..."], seed: int) -> tuple[Float[Tensor, "train ..."], Float[Tensor, "valid ..."]]:
-    """Split inputs at random into training inputs and a tenth, at most 512, for validation."""
+def hold_out(
+    x: Float[Tensor, "rows ..."], seed: int, *, owned: bool = False
+) -> tuple[Float[Tensor, "train ..."], Float[Tensor, "valid ..."]]:
+    """Split inputs at random into training inputs and a tenth, at most 512, for validation.
+
+    Args:
+        x: inputs.
+        seed: of the split.
+        owned: whether nobody else has the inputs. Large ones are then split in their own memory.
+    """
     count = min(math.ceil(VALIDATION_SHARE * len(x)), MAX_VALIDATION_ROWS)
     if count == len(x):
         raise ValueError(f"{len(x)} inputs are too few to hold some out for validation; pass x_valid=...")
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed)).to(x.device)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    if owned and x.nbytes >= LARGE_BYTES:
+        permute_rows(x.numpy(), order.numpy())
+        return x[count:], x[:count]
+    order = order.to(x.device)
     return x[order[count:]], x[order[:count]]
+
+
+def permute_rows(x: NDArray[Any], order: NDArray[np.int64]) -> None:
+    """Replace an array by x[order] in place, with the memory of one more row.
+
+    Args:
+        x: of any shape.
+        order: a permutation of its rows.
+    """
+    done = np.zeros(len(x), bool)
+    for start in range(len(x)):
+        if done[start]:
+            continue
+        first = x[start].copy()
+        row, source = start, order[start]
+        while source != start:  # along a cycle of the permutation
+            x[row] = x[source]
+            done[row] = True
+            row, source = source, order[source]
+        x[row] = first
+        done[row] = True
 
 
 def freeze_model(
@@ -138,6 +177,8 @@ def freeze_model(
     output: Output | Literal["auto"],
     names: tuple[str, ...] | None,
     schema: TableSchema | None,
+    *,
+    layout: Layout = "NCHW",
 ) -> tuple[nn.Module, Output, tuple[str, ...]]:
     """Return a model as a frozen module, what its outputs mean, and their names.
 
@@ -147,18 +188,27 @@ def freeze_model(
         output: scale of the values; "auto" is the probability of a module's classes, and detected otherwise.
         names: of the outputs; None is those of an estimator's classes, or numbers.
         schema: of the table.
+        layout: of the images that a function gets.
     """
     if isinstance(model, nn.Module):
-        frozen: nn.Module = copy.deepcopy(model).to(x.device).eval().requires_grad_(requires_grad=False)
+        frozen = freeze_module(model, x)
         meaning: Output = "probability" if output == "auto" else output
     else:
         function = find_function(model)
-        outputs = call_function(function.call, decode_inputs(x, schema), len(x))
+        form, outputs = find_form(function, x, schema, layout)
         meaning = find_output(outputs, output, probabilities=function.probabilities)
-        frozen = BlackBox(function.call, KINDS[meaning], schema)
+        frozen = BlackBox(function.call, KINDS[meaning], schema, form)
         names = function.names if names is None else names
     count = check_model(frozen, x, meaning, names)
     return frozen, meaning, tuple(f"output {number}" for number in range(count)) if names is None else names
+
+
+def freeze_module(model: nn.Module, x: Float[Tensor, "some ..."]) -> nn.Module:
+    """Return a copy of a module in single precision that returns its outputs alone, on the device of some inputs."""
+    frozen = copy_in_single(model).to(x.device)
+    precisions = precisions_of(model)
+    note = f" (a copy in float32 was called; the model has {precisions} weights)" if precisions else ""
+    return select_output(frozen, find_entry(_call(frozen, x, note), len(x)))
 
 
 def check_model(
@@ -181,16 +231,7 @@ def check_model(
 
 def run_model(model: nn.Module, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch outputs"]:
     """Return a model's outputs, or raise a ValueError that says why they cannot be used."""
-    try:
-        with evaluation_mode(model), torch.no_grad():
-            outputs = model(x)
-    except Exception as error:  # whatever a user's model may raise
-        if isinstance(model, BlackBox):  # its own errors are clear
-            raise
-        shape = tuple(x.shape)
-        raise ValueError(
-            f"the model failed on float32 inputs of shape {shape}: {type(error).__name__}: {error}"
-        ) from error
+    outputs = _call(model, x)
     if not isinstance(outputs, Tensor) or outputs.ndim not in (1, TABLE_AXES) or len(outputs) != len(x):
         result = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(f"the model must return (batch, outputs), it returned {result} for {len(x)} inputs")
@@ -199,6 +240,21 @@ def run_model(model: nn.Module, x: Float[Tensor, "batch ..."]) -> Float[Tensor, 
     if not bool(outputs.isfinite().all()):
         raise ValueError("the model's outputs are not finite on the first inputs")
     return as_columns(outputs)
+
+
+def _call(model: nn.Module, x: Float[Tensor, "batch ..."], note: str = "") -> Any:  # noqa: ANN401 - whatever a user's model returns
+    """Return what a model returns, or raise an error with the shape of its inputs and a note."""
+    try:
+        with evaluation_mode(model), torch.no_grad():
+            return model(x)
+    except Exception as error:  # whatever a user's model may raise
+        if isinstance(model, BlackBox):  # its own errors are clear
+            raise
+        kind = str(x.dtype).removeprefix("torch.")
+        reason = textwrap.shorten(str(error), MAX_MESSAGE, placeholder=" ...")
+        raise ValueError(
+            f"the model failed on {kind} inputs of shape {tuple(x.shape)}: {type(error).__name__}: {reason}{note}"
+        ) from error
 
 
 def choose_outputs(

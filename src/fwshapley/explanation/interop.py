@@ -43,7 +43,7 @@ class OtherInterfaces(ABC):
     ) -> Explanation:
         """Explain inputs as shap's explainers do; values are shifted to add up to the surrogate's prediction."""
         schema = self.fitted_.schema
-        data = x
+        data = None if self.fitted_.players.is_image else x
         if schema is not None and schema.is_frame and isinstance(x, pd.DataFrame):
             data = schema.select_columns(x)
         return to_shap(self.explain(x, weights=weights, outputs=outputs, total=total), data=data)

@@ -11,7 +11,6 @@ single run of `least_squares_values` serves all background rows, inputs, outputs
 
 from __future__ import annotations
 
-import copy
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from fwshapley.explanation.background_rows import (
     find_unusable,
     read_background,
 )
+from fwshapley.explanation.black_box import decode_inputs, find_form
 from fwshapley.explanation.exact_explainer import (
     ExactExplainer,
     WeightedValues,
@@ -43,7 +43,7 @@ from fwshapley.explanation.exact_explainer import (
     choose_players,
     name_outputs,
 )
-from fwshapley.explanation.input_checks import check_model
+from fwshapley.explanation.input_checks import check_model, freeze_module
 from fwshapley.explanation.method_choice import BACKGROUND_ROWS, MAX_ENUMERATED
 from fwshapley.explanation.model_functions import call_function, find_function, find_output
 from fwshapley.explanation.predictions import predict
@@ -369,7 +369,7 @@ def _as_function(
 ) -> tuple[Callable[[Rows], Float64[ndarray, "rows outputs"]], Output, tuple[str, ...] | None]:
     """Return the model as a function of encoded rows (of probabilities or values), its scale, and names of classes."""
     if isinstance(model, nn.Module):
-        frozen = copy.deepcopy(model).to(device).eval().requires_grad_(requires_grad=False)
+        frozen = freeze_module(model, torch.from_numpy(rows[:2]).float().to(device))
         meaning: Output = "probability" if output == "auto" else output
         check_model(frozen, torch.from_numpy(rows[:1]).float().to(device), meaning)
 
@@ -381,9 +381,10 @@ def _as_function(
 
         return run, meaning, None
     function = find_function(model)
+    form, outputs = find_form(function, torch.from_numpy(rows).to(device), schema)
 
     def ask(some: Rows) -> Float64[ndarray, "rows outputs"]:
-        return call_function(function.call, schema.from_numbers(some), len(some))
+        return call_function(function.call, decode_inputs(torch.from_numpy(some).to(device), schema, form), len(some))
 
-    meaning = find_output(ask(rows), output, probabilities=function.probabilities)
+    meaning = find_output(outputs, output, probabilities=function.probabilities)
     return ask, meaning, function.names

@@ -13,6 +13,7 @@ from numpy import ndarray
 from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array, shorten
 from fwshapley._internal.wording import listed
+from fwshapley.explanation.returned_entries import find_entry, take_entry
 from fwshapley.games.scales import KINDS, Output
 
 Function = Callable[[Any], Any]
@@ -28,12 +29,32 @@ MAX_MESSAGE = 200
 
 def call_function(function: Function, inputs: Any, rows: int) -> Float64[ndarray, "{rows} outputs"]:  # noqa: ANN401 - a user's table
     """Return a function's outputs as (rows, outputs), or raise an error that says what is wrong with them."""
+    return read_outputs(ask_function(function, inputs), rows)
+
+
+def ask_function(function: Function, inputs: Any) -> Any:  # noqa: ANN401 - as users have them
+    """Return what a function returns, or raise an error with the shape of its inputs."""
     try:
-        returned = function(inputs)
+        return function(inputs)
     except Exception as error:  # whatever a user's code may raise
-        kind, shape = type(inputs).__name__, tuple(np.shape(inputs))
-        reason = textwrap.shorten(str(error), MAX_MESSAGE, placeholder=" ...").rstrip(".") + _about_texts(inputs, error)
-        raise ValueError(f"the model failed on a {kind} of shape {shape}: {type(error).__name__}: {reason}") from error
+        raise ValueError(
+            f"the model failed on {describe_inputs(inputs)}: {describe_failure(error)}{_about_texts(inputs, error)}"
+        ) from error
+
+
+def describe_inputs(inputs: Any) -> str:  # noqa: ANN401 - as users have them
+    """Return the type and shape of inputs in words."""
+    return f"a {type(inputs).__name__} of shape {tuple(np.shape(inputs))}"
+
+
+def describe_failure(error: BaseException, most: int = MAX_MESSAGE) -> str:
+    """Return what a user's code raised, its message cut to a length."""
+    return f"{type(error).__name__}: {textwrap.shorten(str(error), most, placeholder=' ...').rstrip('.')}"
+
+
+def read_outputs(returned: Any, rows: int) -> Float64[ndarray, "{rows} outputs"]:  # noqa: ANN401 - whatever a function returned
+    """Return outputs as (rows, outputs), or raise an error that says what is wrong with them."""
+    returned = take_entry(returned, find_entry(returned, rows))
     if isinstance(returned, list) and returned and all(np.ndim(part) == 2 for part in returned):  # noqa: PLR2004 - rows and classes
         returned = _probabilities_of_labels(returned)
     try:
@@ -92,11 +113,13 @@ class ModelFunction(NamedTuple):
         call: the function.
         probabilities: whether it is known to return probabilities.
         names: of its classes, if it has any.
+        is_estimator: whether it is a method of an estimator, which takes arrays or DataFrames.
     """
 
     call: Function
     probabilities: bool
     names: tuple[str, ...] | None
+    is_estimator: bool = True
 
 
 def find_function(model: Any) -> ModelFunction:  # noqa: ANN401 - anything
@@ -115,7 +138,7 @@ def find_function(model: Any) -> ModelFunction:  # noqa: ANN401 - anything
             )
         return ModelFunction(model.predict, probabilities=False, names=None)
     if callable(model):
-        return ModelFunction(model, probabilities=False, names=None)
+        return ModelFunction(model, probabilities=False, names=None, is_estimator=False)
     raise TypeError(f"{expected}, got {shorten(model)}")
 
 

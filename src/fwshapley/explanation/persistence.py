@@ -7,9 +7,8 @@ module of that architecture, trained or not.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,12 +19,14 @@ from torch import Tensor, nn
 from fwshapley._internal.checks import check_callable
 from fwshapley._internal.safetensors_file import load_bundle, save_bundle
 from fwshapley._internal.tensor_checks import as_tensor, choose_device
-from fwshapley.explanation.black_box import BlackBox
+from fwshapley.explanation.black_box import BlackBox, InputForm
 from fwshapley.explanation.error_model import ErrorModel
 from fwshapley.explanation.fidelity import Fidelity
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, make_network
+from fwshapley.explanation.input_reading import Transform
 from fwshapley.explanation.model_functions import find_function
+from fwshapley.explanation.select_output import SelectOutput, copy_in_single, select_output
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate, is_trained_by_fit, move
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import KINDS
@@ -82,6 +83,8 @@ def save_explainer(explainer: FeatureExplainer, folder: Path) -> None:
         "output_names": fitted.output_names,
         "has_model": fitted.model is not None,
         "is_black_box": isinstance(fitted.model, BlackBox),
+        "input_form": fitted.model.form if isinstance(fitted.model, BlackBox) else None,
+        "entry": fitted.model.entry if isinstance(fitted.model, SelectOutput) else None,
         "schema": None if fitted.schema is None else fitted.schema.facts(),
         "input_shape": fitted.input_shape,
         "seed": fitted.seed,
@@ -99,18 +102,22 @@ def load_parts(
     model: Any,  # noqa: ANN401 - any model
     surrogate: nn.Module | None,
     network: MakeNetwork | None,
+    transform: Transform | None,
     device: str | torch.device,
 ) -> SavedParts:
     """Read what `save_explainer` wrote, from the folder or the file in it; arguments as in `FeatureExplainer.load`."""
     where = choose_device(device)
     if network is not None:
         check_callable("network", network)
+    if transform is not None:
+        check_callable("transform", transform)
     file = path if path.is_file() else path / FILE
     facts, tensors = load_bundle(file, KIND)
     fitted = _restore_fitted(facts, tensors, file, model=model, surrogate=surrogate, network=network, device=where)
     arguments = _restore_arguments(fitted, facts["arguments"], tensors.get("removal"), surrogate)
+    arguments["transform"] = transform
     return SavedParts(
-        fitted,
+        replace(fitted, transform=transform),
         arguments if network is None else arguments | {"network": network},
         None if facts["error_model"] is None else ErrorModel.from_facts(facts["error_model"]),
         facts["metadata"],
@@ -178,8 +185,8 @@ def _restore_model(
         saved, passed = ("a function", "a torch module") if facts["is_black_box"] else ("a torch module", "a function")
         raise TypeError(f"model must be {saved}, as the one that {file} explains, got {passed}")
     if facts["is_black_box"]:
-        return BlackBox(find_function(model).call, KINDS[facts["output"]], schema)
-    return _load_tensors(copy.deepcopy(model), tensors, file, "model")
+        return BlackBox(find_function(model).call, KINDS[facts["output"]], schema, InputForm(*facts["input_form"]))
+    return _load_tensors(select_output(copy_in_single(model), facts["entry"]), tensors, file, "model")
 
 
 def _surrogate_facts(surrogate: nn.Module) -> dict[str, Any]:
@@ -187,9 +194,11 @@ def _surrogate_facts(surrogate: nn.Module) -> dict[str, Any]:
         return {"class": "TableSurrogate"}
     network = surrogate.network
     shape = (network.channels, network.outputs, network.side) if isinstance(network, SmallCNN) else None
+    selects = isinstance(network, SelectOutput)
     return {
         "class": "Surrogate",
-        "network": type(network).__name__,
+        "network": type(network.model if selects else network).__name__,
+        "entry": network.entry if selects else None,
         "shape": shape,
         "tell_mask": surrogate.tell_mask,
         "kind": surrogate.kind,
@@ -213,8 +222,10 @@ def _restore_surrogate(
         return _load_tensors(table, tensors, file, "surrogate")
     if facts["shape"] is not None:
         network: nn.Module = SmallCNN(*facts["shape"])
+    elif isinstance(model, BlackBox):
+        network = model
     elif isinstance(model, nn.Module):
-        network = copy.deepcopy(model)
+        network = select_output(copy_in_single(model), facts["entry"])
     elif facts["network"] == BlackBox.__name__:
         raise ValueError(f"{file} explains a function by calling it; pass the function or estimator as model=...")
     else:

@@ -95,7 +95,7 @@ def surrogate_outputs(
 
 def split_inputs(x: Float[Tensor, "rows ..."], most: int = MAX_ELEMENTS) -> tuple[Float[Tensor, "chunk ..."], ...]:
     """Split inputs into chunks of at most some numbers, which a network can process at once."""
-    return x.split(max(1, min(MAX_ROWS, most // x[0].numel())))
+    return x.split(max(1, min(MAX_ROWS, most // max(1, x[0].numel()))))
 
 
 def most_elements(module: nn.Module) -> int:

@@ -14,10 +14,13 @@ from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_choice
 from fwshapley._internal.tensor_checks import check_tensor, to_precision
+from fwshapley.explanation.image_layout import channels_first
 from fwshapley.tables.network_encoding import TableSchema
 
 RemovalName = Literal["auto", "zero", "mean"]
 """A rule for what replaces hidden features."""
+
+IMAGE_BATCH_AXES = 4
 
 PLAUSIBLE_ZEROS = 0.01
 """Share of zeros in the data above which zero is a plausible value, which cannot mark a hidden pixel."""
@@ -56,6 +59,8 @@ def make_fill(removal: RemovalName | Tensor, x: Float[Tensor, "rows ..."]) -> Fl
     if isinstance(removal, Tensor):
         fill = removal.to(x.device, x.dtype)
         fill = fill if fill.ndim == x.ndim else fill[None]
+        if fill.ndim == IMAGE_BATCH_AXES and fill.shape[1:] == (*x.shape[2:], x.shape[1]) != x.shape[1:]:
+            fill = channels_first(fill, "NHWC")
         if fill.shape[1:] != x.shape[1:] or not len(fill):
             shape = tuple(x.shape[1:])
             raise ValueError(
@@ -66,6 +71,6 @@ def make_fill(removal: RemovalName | Tensor, x: Float[Tensor, "rows ..."]) -> Fl
     if removal == "mean":
         return x.nanmean(0, keepdim=True)
     low, high = x.aminmax()
-    zero_is_plausible = removal == "auto" and float((x == 0).float().mean()) > PLAUSIBLE_ZEROS
+    zero_is_plausible = removal == "auto" and int((x == 0).sum()) > PLAUSIBLE_ZEROS * x.numel()
     value = float(low - (high - low) / 2) if zero_is_plausible else 0.0
     return torch.full((1,) * x.ndim, value, device=x.device)

@@ -24,7 +24,7 @@ from fwshapley._internal.checks import check_callable, check_choice, check_kind,
 from fwshapley.coalitions import draw_trusted_bernoulli
 from fwshapley.explanation.black_box import BlackBox
 from fwshapley.explanation.fidelity import divergence
-from fwshapley.explanation.input_checks import TABLE_AXES, Augment, check_examples, run_model
+from fwshapley.explanation.input_checks import TABLE_AXES, Augment, check_examples, freeze_module, run_model
 from fwshapley.explanation.predictions import (
     MAX_ROWS,
     as_columns,
@@ -169,6 +169,14 @@ class Surrogate(nn.Module):
         outputs = [self._predict_filled(x, mask, fill) for fill in self.fill.to(x.dtype)]
         return outputs[0] if len(outputs) == 1 else MEANS[self.kind](torch.stack(outputs).float())
 
+    def with_players(self, players: Players) -> Surrogate:
+        """Return a surrogate with the same network and fill for other players of the same inputs.
+
+        Args:
+            players: of inputs of the same size.
+        """
+        return Surrogate(self.network, players, self.fill, tell_mask=self.tell_mask, kind=self.kind).eval()
+
     def _predict_filled(self, x: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
         filled = torch.where(mask, x, fill)
         if self.tell_mask:
@@ -291,8 +299,10 @@ def make_surrogate(
             is_fresh = requested == "auto" and isinstance(model, BlackBox)
             if is_fresh:
                 network: nn.Module = SmallCNN(x.shape[1] + 1, targets.shape[1], min(x.shape[-2:]), targets=units)
+            elif isinstance(requested, nn.Module):
+                network = freeze_module(requested, x[:2].to(device))
             else:
-                network = copy.deepcopy(requested if isinstance(requested, nn.Module) else model)
+                network = copy.deepcopy(model)
             made = Surrogate(network, players, fill, tell_mask=is_fresh, kind=KINDS[output])
     move(made, device, players)
     return made.eval()

@@ -6,7 +6,7 @@ import io
 import os
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fwshapley._internal.html import Picture
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.wording import counted, listed_whole
+from fwshapley.explanation.image_layout import CHANNEL_COUNTS, Layout
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -47,15 +48,6 @@ DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, Ov
 """What Pillow raises on damaged files."""
 
 Color = Literal["gray", "rgb"]
-Layout = Literal["NCHW", "NHWC", "NHW"]
-"""Order of the axes of images in a file."""
-
-AXES: Mapping[Layout, str] = {
-    "NCHW": "(images, channels, height, width)",
-    "NHWC": "(images, height, width, channels)",
-    "NHW": "(images, height, width)",
-}
-CHANNEL_COUNTS = (1, 3, 4)
 MODES = {"gray": "L", "rgb": "RGB"}
 GRAY_MODES = {"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F"}
 
@@ -203,20 +195,6 @@ def find_layout(x: NDArray[Any]) -> Layout:
     if x.ndim == 3:  # noqa: PLR2004 - no axis for channels
         return "NHW"
     return "NHWC" if x.shape[3] in CHANNEL_COUNTS and x.shape[1] not in CHANNEL_COUNTS else "NCHW"
-
-
-def channels_first(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
-    """Return images of a layout as (images, channels, height, width)."""
-    if layout == "NHW":
-        return x[:, None]
-    return x.transpose(0, 3, 1, 2) if layout == "NHWC" else x
-
-
-def from_channels_first(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
-    """Return images, (images, channels, height, width), in a layout."""
-    if layout == "NHW":
-        return x[:, 0]
-    return x.transpose(0, 2, 3, 1) if layout == "NHWC" else x
 
 
 def about_skipped(skipped: Sequence[Path], count: int) -> str:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from fwshapley._internal.checks import Array, check_whole
 from fwshapley._internal.tensor_checks import check_tensor
 from fwshapley.explanation.baselines.task import BaselineTask
+from fwshapley.explanation.select_output import SelectOutput
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate
 from fwshapley.networks.encoder import MIN_ENCODER_SHARE, FeatureTaps
 from fwshapley.players import Players
@@ -150,6 +151,7 @@ def _last_map(task: BaselineTask) -> nn.Module:
 
 
 def _find_layer(model: nn.Module, layer: str) -> nn.Module:
+    model = model.model if isinstance(model, SelectOutput) else model
     try:
         return model.get_submodule(layer)
     except AttributeError as error:
