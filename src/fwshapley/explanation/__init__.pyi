@@ -8,6 +8,7 @@ from .interventional_explainer import InterventionalExplainer
 from .linear_explainer import LinearExplainer
 from .pipeline_explainer import PipelineExplainer
 from .predictions import Predictions
+from .quality import MethodScores, Quality, QualityWarning, Score
 from .report import write_report
 from .semivalue_selection import ChosenWeights, choose_weights
 from .surrogate import Surrogate, TableSurrogate, train_surrogate
@@ -22,8 +23,12 @@ __all__ = [
     "FidelityWarning",
     "InterventionalExplainer",
     "LinearExplainer",
+    "MethodScores",
     "PipelineExplainer",
     "Predictions",
+    "Quality",
+    "QualityWarning",
+    "Score",
     "Surrogate",
     "TableSurrogate",
     "baselines",

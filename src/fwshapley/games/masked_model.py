@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from fwshapley.games.game import Coalitions
@@ -93,25 +93,6 @@ class PredictionGame:
     def __call__(self, coalitions: Coalitions, /) -> Float[Tensor, "coalitions outputs"]:
         """Value of each coalition."""
         return self.masked(self.x, coalitions[None])[0]
-
-
-@dataclass(frozen=True, eq=False)
-class ManyPredictionsGame(PredictionGame):
-    """The games of several inputs as one game with an output for each: all inputs share the sampled coalitions.
-
-    Attributes:
-        masked: values of coalitions of any input.
-        x: the inputs.
-        outputs: which outputs of each input to include.
-    """
-
-    outputs: Int[Tensor, "inputs outputs"]
-
-    def __call__(self, coalitions: Coalitions, /) -> Float[Tensor, "coalitions values"]:
-        """Value of each coalition, for the outputs of the first input, then for those of the second, and so on."""
-        values = self.masked(self.x, coalitions.expand(len(self.x), -1, -1))
-        chosen = values.gather(2, self.outputs[:, None].expand(-1, len(coalitions), -1))
-        return chosen.transpose(0, 1).flatten(1)
 
 
 def class_log_odds(logits: Float[Tensor, "rows classes"]) -> Float[Tensor, "rows classes"]:
