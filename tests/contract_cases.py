@@ -1168,6 +1168,7 @@ for of, ask_x, taken in (
     (explainer_type.__call__, lambda e, x, **o: e(x, **o), ("outputs", "total")),
     (explainer_type.attribute, lambda e, x, **o: e.attribute(x, 0, **o), ("total",)),
     (explainer_type.refine, lambda e, x, **o: e.refine(x, n_calls=34, progress=False, **o), ("outputs",)),
+    (explainer_type.sample, lambda e, x, **o: e.sample(x, n_calls=16, progress=False, **o), ("outputs",)),
 ):
     ask_any: Any = ask_x
     some: dict[str, Mapping[str, object]] = {"outputs": SOME_OUTPUTS, "total": only(CHOICE, "unknown")}
@@ -1209,6 +1210,45 @@ named(
     lambda w, **bad: w.table.refine(w.x, **{"n_calls": 34, "progress": False} | bad),
     {"n_calls": ABOVE_ZERO | NONE | {"too few": 3}, "seed": SEEDS | GENERATORS},
 )
+named(
+    explainer_type.sample,
+    lambda w, **bad: w.table.sample(w.x, **{"n_calls": 16, "progress": False} | bad),
+    {"n_calls": ABOVE_ZERO | NONE | {"too few": 15}, "total": CHOICE, "seed": SEEDS | GENERATORS},
+)
+each(explainer_type.explain, "method", CHOICE, lambda w, bad: w.table.explain(w.x, method=bad))
+row(
+    explainer_type.explain,
+    "auto is of an unknown quality",
+    "measure_quality",
+    lambda w: w.kernel.explain(w.x, method="auto"),
+)
+row(
+    explainer_type.explain,
+    "auto has no expected errors",
+    "errors",
+    lambda w: w.calibrated.explain(w.x, method="auto", errors=True),
+)
+each(explainer_type.__call__, "method", CHOICE, lambda w, bad: w.table(w.x, method=bad))
+
+
+def measure_quality(w: World, **options: Any) -> object:  # noqa: ANN401 - any argument
+    """Measure the quality of an explainer that no other row asks for it."""
+    chosen = {"x": rows(16, 4, seed=1), "n_calls": 16, "progress": False} | options
+    return w.calibrated.measure_quality(chosen.pop("x"), **chosen)
+
+
+named(
+    explainer_type.measure_quality,
+    measure_quality,
+    {
+        "x": SOME_INPUTS,
+        "n_calls": ABOVE_ZERO | NONE | {"too few": 3},
+        "n_inputs": ABOVE_ZERO | {"too few": 4},
+        "weights": WEIGHTS,
+        "seed": SEEDS | GENERATORS,
+    },
+)
+row(explainer_type.measure_quality, "x is of too few rows", IN_X, lambda w: measure_quality(w, x=rows(4, 4)))
 
 
 def calibrate(w: World, **options: Any) -> object:  # noqa: ANN401 - any argument

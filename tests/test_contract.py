@@ -40,7 +40,10 @@ UNCHECKED = {
         "Estimate",
         "Fidelity",
         "History",
+        "MethodScores",
         "Predictions",
+        "Quality",
+        "Score",
         "metrics.Agreement",
         "datasets.LabeledImages",
         "Predictions.to",
@@ -51,7 +54,7 @@ UNCHECKED = {
     # They take no arguments, or any that Python itself refuses.
     # Asked at every step of training, by what has checked its own.
     *("Budget.spent", "History.followed_by"),
-    *("FewStepsWarning", "FidelityWarning", "LeaveOneOut", "Shapley", "Semivalue"),
+    *("FewStepsWarning", "FidelityWarning", "QualityWarning", "LeaveOneOut", "Shapley", "Semivalue"),
     # Rows of a registry and stand-ins, which users read.
     "baselines.BaselineMethod",
     # Protocols, which have no code.
@@ -74,7 +77,10 @@ UNCHECKED = {
         "TableSurrogate.members",
     ),
     # What a file says, which is checked as a whole.
-    *("ErrorModel.from_facts", "Fidelity.from_facts", "History.from_facts", "Players.from_facts"),
+    *("ErrorModel.from_facts", "Fidelity.from_facts", "History.from_facts", "Players.from_facts", "Quality.from_facts"),
+    # Asked by what has measured or checked their arguments.
+    *("MethodScores.error", "Quality.break_even", "Quality.choose", "Quality.nearest", "Quality.worst_error"),
+    *("Score.of", "Score.of_samplings"),
     # Options without a meaning to be wrong about.
     "FeatureExplainer.get_params",
 }

@@ -64,7 +64,8 @@ def test_rows_of_a_csv_file(table: Path, tmp_path: Path) -> None:
     for text in (
         "new.csv: 2 rows",
         "1 blank row skipped",
-        "raw Beta(16, 1), Shapley values of 3 players for 2 inputs:",
+        "raw Beta(16, 1), Shapley values of 3 players for 2 inputs, by the network:",
+        "quality: not measured by the fit",
         "ms",
     ):
         assert text in said

@@ -102,7 +102,7 @@ def test_more_rows_than_there_are_is_all_of_them() -> None:
 
 
 ERRORS = {"stderr": torch.rand(3, 6, 4, 2), "expected_error": torch.rand(3, 6, 2)}
-KNOWN: fw.Attribution = replace(TABLE, provenance={"refinement": {"n_calls": 128}}, **ERRORS)  # type: ignore[arg-type]
+KNOWN: fw.Attribution = replace(TABLE, provenance={"method": "refinement", "calls_per_input": 128}, **ERRORS)  # type: ignore[arg-type]
 
 
 def test_calls_and_errors_are_printed() -> None:
@@ -137,7 +137,7 @@ def test_a_data_frame_has_a_row_for_each_value() -> None:
 
 def test_errors_are_drawn_as_whiskers_of_bars() -> None:
     figure = KNOWN.plot([2], output=1)
-    assert figure.get_supxlabel() == "refined, 128 calls; whiskers: two standard errors to either side"
+    assert figure.get_supxlabel() == "refinement, 128 calls; whiskers: two standard errors to either side"
     (whiskers,) = [each for each in figure.axes[1].collections if isinstance(each, LineCollection)]
     half = [abs(segment[1][0] - segment[0][0]) / 2 for segment in whiskers.get_segments()]
     assert sorted(half) == pytest.approx(sorted((2 * ERRORS["stderr"][1, 2, :, 1]).tolist()), rel=1e-5)

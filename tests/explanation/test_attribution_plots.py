@@ -169,10 +169,12 @@ def test_only_what_adds_up_is_called_the_prediction(changes: dict[str, object], 
 
 def test_errors_are_whiskers_of_a_waterfall() -> None:
     known = changed(
-        attribution(fw.Shapley()), stderr=np.full((6, 3, 3), 0.1), provenance={"refinement": {"n_calls": 8}}
+        attribution(fw.Shapley()),
+        stderr=np.full((6, 3, 3), 0.1),
+        provenance={"method": "refinement", "calls_per_input": 8},
     )
     note = known.plot_waterfall().get_supxlabel()
-    assert "refined, 8 calls; whiskers: two standard errors to either side" in note
+    assert "refinement, 8 calls; whiskers: two standard errors to either side" in note
 
 
 def test_dependence_is_of_a_player_by_name_or_number() -> None:

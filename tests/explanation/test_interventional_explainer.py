@@ -26,7 +26,7 @@ from torch import nn
 import fwshapley as fw
 from fwshapley.explanation import background_rows, interventional_explainer
 from fwshapley.explanation.background_rows import choose_representatives, read_background
-from fwshapley.explanation.interventional_explainer import default_calls
+from fwshapley.explanation.sampled_values import default_calls
 from fwshapley.tables.network_encoding import describe_table
 from models import TableModel, seeded
 

@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from fwshapley.explanation.metrics import area, inclusion_curve
+from fwshapley.explanation.quality import Score
 from fwshapley.explanation.reliability import (
     OrderCurves,
     Skill,
@@ -22,7 +23,6 @@ from fwshapley.explanation.reliability import (
     judge_order,
     measure_reproduction,
     measure_skill,
-    relative_error,
 )
 from fwshapley.explanation.report import sample_twice, write_report
 from models import ImageModel, TableModel, images, rows, seeded
@@ -139,8 +139,8 @@ def test_labels_that_nothing_can_tell_are_said_to_be_such(classifier: fw.Feature
     assert "In part." not in told
 
 
-FINE: dict[str, Any] = {"reproduction": 0.98, "error": 0.2}
-"""Fidelity and error that leave no doubt."""
+FINE: dict[str, Any] = {"reproduction": 0.98, "score": Score(correlation=0.98, error=0.2, stderr=0.01)}
+"""Fidelity, correlation and error that leave no doubt."""
 
 
 def both_ways(included: list[float], excluded: list[float]) -> OrderCurves:
@@ -187,36 +187,37 @@ def test_little_skill_is_a_warning(skill: Skill) -> None:
 @pytest.mark.parametrize("skill", [Skill(1.0, 0.01), None])
 def test_a_surrogate_of_another_model_is_not_relied_on(skill: Skill | None) -> None:
     """However good the order is: it explains the surrogate, not the model."""
-    verdict = judge(skill, reproduction=0.6, error=0.1)
+    verdict = judge(skill, **FINE | {"reproduction": 0.6})
     assert verdict.answer == "no"
     assert "60.0%" in verdict.reasons
-    unknown = judge(skill, reproduction=None, error=0.1)
+    unknown = judge(skill, **FINE | {"reproduction": None})
     assert unknown.answer == "in part"
     assert "not known" in unknown.reasons
 
 
-@pytest.mark.parametrize("error", [0.6, 0.99, math.inf, math.nan])
-def test_sizes_that_are_far_off_are_not_relied_on(error: float) -> None:
-    for skill in (Skill(0.58, 0.05), Skill(1.0, 0.01), None):
-        verdict = judge(skill, reproduction=0.98, error=error)
-        assert verdict.answer == "in part"
-        assert f"{error:.2f} of their size" in verdict.reasons
+SKILLS = [Skill(0.58, 0.05), Skill(1.0, 0.01), None]
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_no_skill_makes_up_for_values_that_are_far_off(skill: Skill | None) -> None:
+    """Skill 0.58 with a relative error of 0.98 was once answered with yes."""
+    for hundredths in range(51, 140):
+        error = hundredths / 100
+        score = Score(correlation=math.sqrt(max(1 - error**2, 0)), error=error, stderr=0.01)
+        verdict = judge(skill, reproduction=0.98, score=score)
+        assert verdict.answer == ("no" if error >= 0.95 else "in part")
+        assert f"{error:.2f}" in verdict.reasons
         assert "refine" in verdict.reasons
+        assert ("rely on the order" in verdict.reasons) == (error < 0.72)  # correlation 0.7
+
+
+def test_values_that_noise_hides_are_not_judged() -> None:
+    verdict = judge(Skill(1.0, 0.01), reproduction=0.98, score=Score(0.0, math.inf, math.inf))
+    assert verdict.answer == "not known"
 
 
 def test_an_order_that_is_only_a_little_better_than_chance_is_no_yes() -> None:
     assert judge(Skill(0.3, 0.02), **FINE).answer == "in part"
-
-
-def test_the_relative_error_is_free_of_the_noise_of_sampled_values() -> None:
-    generator = torch.Generator().manual_seed(0)
-    truth, *noise = torch.randn(4, 400, 10, generator=generator, dtype=torch.float64).unbind()
-    truth -= truth.mean(1, keepdim=True)
-    one, other = truth + noise[0], truth + noise[1]
-    assert relative_error(truth, one, other) < 0.2
-    assert relative_error(0.5 * truth, one, other) == pytest.approx(0.5, abs=0.1)
-    assert relative_error(torch.zeros_like(truth), one, other) == pytest.approx(1, abs=1e-9)
-    assert relative_error(truth, one, -one) == math.inf
 
 
 def test_the_report_warns_of_a_surrogate_that_decides_otherwise(tmp_path: Path) -> None:

@@ -76,6 +76,10 @@ GAME_HELP = (
 TOTAL_HELP = "raw values, or efficient: shifted to sum to the prediction; auto is raw if the explainer can."
 REFINE_HELP = "Correct learned values with N sampled coalitions per input, such as 256: unbiased, with standard errors."
 ERRORS_HELP = "Also estimate the error of each learned value, if the explainer was fitted with --calibrate."
+METHOD_HELP = (
+    "network: one pass. auto: the network if its values were measured to be good by the fit, otherwise sampled "
+    "coalitions of each input."
+)
 FORMAT_HELP = "Format of values: by default csv for tables, npz for images."
 OUT_HELP = "Folder for values and pictures; without it they are only shown."
 
@@ -129,6 +133,7 @@ def explain(
     total: Annotated[Literal["auto", Total], asked(help=TOTAL_HELP)] = "auto",
     refine: Annotated[int | None, asked(min=1, metavar="N", help=REFINE_HELP)] = None,
     errors: Annotated[bool, asked("--errors", help=ERRORS_HELP)] = False,
+    method: Annotated[Literal["auto", "network"], asked(help=METHOD_HELP)] = "auto",
     device: Annotated[str, asked(metavar="NAME", help="Such as cpu or cuda; auto is a GPU if there is one.")] = "auto",
     out: Annotated[Path | None, written("--out", "-o", metavar="FOLDER", help=OUT_HELP)] = None,
     form: Annotated[FileFormat | None, written("--format", help=FORMAT_HELP)] = None,
@@ -144,7 +149,7 @@ def explain(
     After fwshapley fit, for any model: fwshapley explain explainer test.csv --out explanations
     """
     with errors_explained(), ExitStack() as stack:
-        request = Request(read_weights(alpha, beta, weights), outputs, total, refine, errors)
+        request = Request(read_weights(alpha, beta, weights), outputs, total, refine, errors, method)
         choose_device(device)  # or raise an error before any work
         if out is not None:
             stack.enter_context(locked(out))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -45,7 +45,7 @@ def load_learned(path: Path, saved: SavedExplainer, name: str | None, device: st
 def explain_learned(
     explainer: fw.FeatureExplainer, batch: Inputs, read_as: InputFormat, request: Request
 ) -> Explanations:
-    """Return what the explainer's network predicts, corrected by sampling if that is asked for."""
+    """Return values by the method that was asked for: by default the network's, if they were measured to be good."""
     if request.refine is not None:
         count = counted(request.refine * len(batch), "coalition")
         of_each = f"{request.refine:,} coalitions for each of {counted(len(batch), 'input')}"
@@ -54,7 +54,9 @@ def explain_learned(
     outputs, predicted_by = _choose_outputs(explainer, predictions, request)
     options: dict[str, Any] = {"weights": request.weights, "outputs": outputs}
     if request.refine is None:
-        attribution = explainer.explain(batch.x, total=request.total, errors=request.errors, **options)
+        is_planned = request.method == "auto" and not request.errors and explainer.quality_ is not None
+        method: Literal["auto", "network"] = "auto" if is_planned else "network"
+        attribution = explainer.explain(batch.x, total=request.total, errors=request.errors, method=method, **options)
     else:
         attribution = explainer.refine(batch.x, n_calls=request.refine, **options)
     predictions = predictions.to("cpu")
@@ -79,7 +81,19 @@ def check_errors(explainer: fw.FeatureExplainer, request: Request) -> None:
 
 def about_surrogate(explainer: fw.FeatureExplainer, results: Explanations) -> list[str]:
     """Say who predicts the outputs, how far the surrogate agrees with the model, and on which inputs it does not."""
-    return [*_about_outputs(explainer, results.predicted_by), *_warnings(results)]
+    about_quality = _about_quality(explainer, results)
+    return [*about_quality, *_about_outputs(explainer, results.predicted_by), *_warnings(results)]
+
+
+def _about_quality(explainer: fw.FeatureExplainer, results: Explanations) -> list[str]:
+    """Say why values were sampled, or warn that those of the network are poor or were not measured."""
+    quality, facts = explainer.quality_, results.attribution.provenance
+    if facts["method"] != "network":
+        is_planned = facts["relative_error"] is not None
+        return [f"the network, which takes one pass, is not good enough: {quality}"] if is_planned else []
+    if quality is None:
+        return ["quality: not measured by the fit; --refine 256 gives values with standard errors"]
+    return [f"warning: hardly better than zeros or than means of a class: {quality}"] if quality.is_poor else []
 
 
 def _choose_outputs(

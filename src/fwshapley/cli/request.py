@@ -24,6 +24,7 @@ class Request:
         total: of the values.
         refine: number of coalitions to correct learned values with.
         errors: whether to estimate the errors of learned values.
+        method: "network" takes one pass; "auto" samples coalitions if the network was not measured to be good.
     """
 
     weights: list[fw.Semivalue] | None
@@ -31,6 +32,7 @@ class Request:
     total: Literal["auto", Total]
     refine: int | None = None
     errors: bool = False
+    method: Literal["auto", "network"] = "auto"
 
     def __post_init__(self) -> None:
         if self.refine is not None and self.errors:

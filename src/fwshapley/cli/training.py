@@ -61,6 +61,8 @@ def show_training(explainer: fw.FeatureExplainer) -> None:
         change = f"{losses[0]:.3g} → {min(losses):.3g}" if losses else ""
         table.add_row(name, f"{history.steps:,}", f"{history.seconds:.1f}", change, history.stopped)
     print_table(table)
+    quality = explainer.quality_
+    print_line(f"Quality: {'not measured, since the budget is too small' if quality is None else quality}.")
     fidelity = explainer.fidelity_
     if fidelity is None:
         return

@@ -9,6 +9,7 @@ from .interventional_explainer import InterventionalExplainer
 from .linear_explainer import LinearExplainer
 from .pipeline_explainer import PipelineExplainer
 from .predictions import Predictions
+from .quality import MethodScores, Quality, QualityWarning, Score
 from .report import write_report
 from .select_output import SelectOutput
 from .semivalue_selection import ChosenWeights, choose_weights
@@ -25,8 +26,12 @@ __all__ = [
     "ImageExplainer",
     "InterventionalExplainer",
     "LinearExplainer",
+    "MethodScores",
     "PipelineExplainer",
     "Predictions",
+    "Quality",
+    "QualityWarning",
+    "Score",
     "SelectOutput",
     "Surrogate",
     "TableSurrogate",

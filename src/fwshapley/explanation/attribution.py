@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+DONE = {"refinement": "refined", "sampling": "sampled"}
+"""What was done with the calls of an input."""
+
+
 @dataclass(frozen=True)
 class Unweighted(Semivalue):
     """Placeholder for the weighting in an `Attribution` by a method that has none, such as saliency.
@@ -58,7 +62,9 @@ class Attribution(AttributionPlots):
         total: "raw" for the semivalue itself, "efficient" if shifted to sum to v(all players) - v(no players).
         players: the players.
         output_names: one per output of the model.
-        provenance: how the values were computed; "refinement" has the number of calls used to refine them.
+        provenance: how the values were computed. For a learned explainer, "method" is "network", "refinement" or
+            "sampling", "calls_per_input" the number of calls of the last two, and "relative_error" what was measured
+            for this method on held-out inputs.
         stderr: standard errors of the values, if they were sampled.
         expected_error: (batch, outputs), or (weights, batch, outputs): the expected root mean square error over
             players, if the explainer was calibrated.
@@ -100,8 +106,7 @@ class Attribution(AttributionPlots):
         names = ", ".join(map(str, self.weightings))
         plural = "" if len(self) == 1 else "s"
         text = f"{self.total} {names} values of {self.players.n_players} players for {len(self)} input{plural}"
-        if self.n_calls is not None:
-            text += f", refined with {self.n_calls:,} calls per input"
+        text += self._by_which_method()
         errors = {"standard error": self.stderr, "expected error": self.expected_error}
         sizes = [f"{name} {_root_mean_square(error):.2g}" for name, error in errors.items() if error is not None]
         return f"{text}: {', '.join(sizes)} (root mean square)" if sizes else text
@@ -148,6 +153,15 @@ class Attribution(AttributionPlots):
             return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})
         except (RuntimeError, AssertionError, TypeError) as error:
             raise ValueError(f"device={str(device)!r} cannot be used ({str(error).splitlines()[0]})") from error
+
+    def _by_which_method(self) -> str:
+        """Return how values of a learned explainer were computed, in words; "" for those of other methods."""
+        method = str(self.provenance.get("method"))
+        error = self.provenance.get("relative_error")
+        about = "" if error is None else f" (relative error {error:.2f} on held-out inputs)"
+        if method == "network":
+            return f", by the network{about}"
+        return "" if self.n_calls is None else f", {DONE[method]} with {self.n_calls:,} calls per input{about}"
 
     def _to_bundle(self) -> Bundle:
         facts, arrays = super()._to_bundle()

@@ -98,9 +98,9 @@ class AttributionPlots(Result):
 
     @property
     def n_calls(self) -> int | None:
-        """Calls per input that the values were refined with; None if they were not refined."""
-        refinement = self.provenance.get("refinement")
-        return None if refinement is None else refinement["n_calls"]
+        """Calls of a learned explainer's surrogate per input, if its values were refined or sampled; otherwise None."""
+        n_calls: int | None = self.provenance.get("calls_per_input")
+        return n_calls
 
     def plot(
         self,
@@ -417,7 +417,7 @@ class AttributionPlots(Result):
         return [_check_place("rows", row, len(self), "inputs") for row in rows]
 
     def _plotted_errors(self, rows: Int[ndarray, " rows"], columns: Int[ndarray, " rows"]) -> plots.Errors:
-        source = "" if self.n_calls is None else f"refined, {self.n_calls:,} calls"
+        source = "" if self.n_calls is None else f"{self.provenance['method']}, {self.n_calls:,} calls"
         errors: Array
         if self.stderr is not None:
             errors, note = self.stderr, "standard error"

@@ -13,6 +13,7 @@ from fwshapley._internal.checks import Array, check_callable, check_choice
 from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, NetworkName, make_network
 from fwshapley.explanation.input_checks import MAX_VALIDATION_ROWS, Augment, hold_out
+from fwshapley.explanation.quality_measurement import Allowance, with_quality
 from fwshapley.explanation.surrogate import take_batch
 from fwshapley.training.batches import Batch
 from fwshapley.training.budget import TrainingOptions
@@ -27,6 +28,7 @@ def distill(
     *,
     options: TrainingOptions,
     augment: Augment | None,
+    measuring: Allowance,
 ) -> Fitted:
     """Return the same fit with another network, trained to reproduce the outputs of the present one."""
     if augment is not None:
@@ -58,4 +60,6 @@ def distill(
     description = "distilling the explainer"
     history = train(student, loss, options, n_rows=len(x), device=device, validate=validate, description=description)
     student.requires_grad_(requires_grad=False)
-    return replace(fitted, network=student, histories={**fitted.histories, "student": history}, compiled_values=None)
+    histories = {**fitted.histories, "student": history}
+    distilled = replace(fitted, network=student, histories=histories, compiled_values=None)
+    return with_quality(distilled, valid, measuring, progress=options.progress)

@@ -39,14 +39,14 @@ from fwshapley._internal.checks import Array, check_whole
 from fwshapley._internal.correlation import pearson, spearman
 from fwshapley._internal.tensor_checks import as_tensor
 from fwshapley.coalitions import make_generator
-from fwshapley.estimators import least_squares_values
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.fitted import MAX_BATCH, Fitted
 from fwshapley.explanation.predictions import raw_outputs
 from fwshapley.explanation.refinement import refine
 from fwshapley.explanation.refinement.control_variate import network_values
+from fwshapley.explanation.sampled_values import sample_values
 from fwshapley.explanation.surrogate import TableSurrogate
-from fwshapley.games.masked_model import LINKS, ManyPredictionsGame, MaskedModel
+from fwshapley.games.masked_model import LINKS, MaskedModel
 from fwshapley.games.scales import Output
 from fwshapley.objectives import Kernel, shift_to_total
 from fwshapley.semivalues import Semivalue, Shapley, Total
@@ -282,17 +282,14 @@ def _measure_surrogate(
     game = _disagreement(masked)
     if game is None:
         return of_complete
+    options: dict[str, Any] = {"n_calls": n_calls, "generator": generator, "progress": progress}
     one, other = (
-        least_squares_values(
-            ManyPredictionsGame(game, x, outputs),
-            explained.weightings,
-            n_calls=n_calls,
-            seed=generator,
-            progress=progress,
-        ).values.double()
+        torch.cat(
+            [sample_values(game, x, outputs, [weighting], **options).values for weighting in explained.weightings]
+        )
         for _ in range(2)
     )
-    return of_complete + (one * other).mean(1).unflatten(-1, tuple(outputs.shape))
+    return of_complete + (one * other).mean(2)
 
 
 def _error_features(fitted: Fitted, explained: Attribution) -> Float64[Tensor, "weights batch outputs features"]:

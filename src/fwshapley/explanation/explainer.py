@@ -15,7 +15,14 @@ from fwshapley._internal.progress import announce
 from fwshapley._internal.wording import counted, duration
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.exact_explainer import ExactExplainer, describe_scale
-from fwshapley.explanation.method_choice import BACKGROUND_ROWS, Game, Method, choose_method, require_data
+from fwshapley.explanation.method_choice import (
+    BACKGROUND_ROWS,
+    Game,
+    Method,
+    choose_method,
+    expected_seconds,
+    require_data,
+)
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
@@ -136,6 +143,12 @@ class Explainer:
             work = f"{kind} values of {describe_scale(explainer.provenance['output'])}"
         announce("fw.Explainer", f"{self.game} game", work, f"since {self.reason}", enabled=progress)
         if explainer is None:
+            if progress and budget.seconds is not None:
+                rows = require_data(data)
+                seconds = len(rows) * expected_seconds(model, rows, players=players, output=output)
+                if seconds < budget.seconds:
+                    sooner = f"sampling explains the {counted(len(rows), 'row')} of data without training"
+                    announce("fw.Explainer", sooner, f"in about {duration(seconds)}: game='interventional'")
             from fwshapley.explanation.feature_explainer import FeatureExplainer  # noqa: PLC0415 - it needs torch
 
             learned = FeatureExplainer(
@@ -157,6 +170,10 @@ class Explainer:
     ) -> Attribution:
         """Return the values of the players of each input.
 
+        A trained explainer answers by its network if that was measured to be good, otherwise by sampled coalitions of
+        each input; `print(attribution)` says which. For one pass of the network in any case, call
+        `explainer.explainer.explain`.
+
         Args:
             x: a batch of inputs.
             weights: a semivalue or a list of them; by default Shapley.
@@ -164,7 +181,7 @@ class Explainer:
                 positive one of two classes, otherwise all.
             total: "raw" for the semivalue itself; "efficient" shifts it to sum to the prediction less the base value.
         """
-        return self.explainer.explain(x, weights=weights, outputs=outputs, total=total)
+        return self.explainer.explain(x, weights=weights, outputs=outputs, total=total, **self._by_measured_quality)
 
     def usable(self, x: Array) -> Bool[ndarray, " rows"]:
         """Return which rows can be explained: not those with missing or unknown entries that there is no rule for.
@@ -189,7 +206,12 @@ class Explainer:
             x: a batch of inputs.
             weights: a semivalue; by default Shapley.
         """
-        return self.explainer(x, weights=weights)
+        return self.explainer(x, weights=weights, **self._by_measured_quality)
+
+    @property
+    def _by_measured_quality(self) -> dict[str, Any]:
+        """Options of a trained explainer whose quality is known."""
+        return {} if getattr(self.explainer, "quality_", None) is None else {"method": "auto"}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the explainer that was chosen, which `fw.load` reads.

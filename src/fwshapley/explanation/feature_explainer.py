@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from fwshapley._internal.checks import Array, check_checkpoint, check_flag, check_path, check_whole
+from fwshapley._internal.checks import Array, check_checkpoint, check_choice, check_flag, check_path, check_whole
+from fwshapley.coalitions import make_generator
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.distillation import distill
 from fwshapley.explanation.error_model import CALIBRATION_CALLS, CALIBRATION_INPUTS, ErrorModel, calibrate
@@ -28,8 +30,18 @@ from fwshapley.explanation.input_reading import Transform
 from fwshapley.explanation.interop import OtherInterfaces
 from fwshapley.explanation.persistence import MissingModel, load_parts, save_explainer
 from fwshapley.explanation.predictions import Predictions
+from fwshapley.explanation.quality import Quality
+from fwshapley.explanation.quality_measurement import (
+    MEASURED_INPUTS,
+    MIN_INPUTS,
+    divide_budget,
+    measure,
+    measured_weightings,
+    warn_if_poor,
+)
 from fwshapley.explanation.refinement import refine
 from fwshapley.explanation.removal import RemovalName
+from fwshapley.explanation.sampled_values import sample_inputs
 from fwshapley.games.masked_model import MaskedModel, PredictionGame
 from fwshapley.games.scales import Output
 from fwshapley.objectives import Objective
@@ -37,7 +49,7 @@ from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
 from fwshapley.superpixels import FindPlayers
 from fwshapley.tables.unusable_entries import UnusableEntry, mark_usable
-from fwshapley.training.budget import Budget, History, TrainingOptions
+from fwshapley.training.budget import Budget, History, TrainingOptions, check_budget
 
 DEFAULT_BUDGET = Budget(seconds=120)
 
@@ -156,7 +168,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         resume: bool = False,
         progress: bool = True,
     ) -> Self:
-        """Train the surrogate and the explaining network within a budget.
+        """Train the surrogate and the explaining network within a budget, and measure how good the values are.
+
+        The values of held-out inputs are compared with sampled ones: `quality_`. A line on standard error says how good
+        they are, and a `QualityWarning` if they are hardly better than zeros or than the mean values of each class.
 
         Args:
             x_train: inputs; no labels are needed, since the model's own predictions are explained. An array, or a list
@@ -166,6 +181,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
                 to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
                 except compilation: where predictions take long, fewer inputs calibrate, validate and give the fidelity.
+                At most 8 %, and 10 seconds, are for measuring the quality of the values; with fewer than 8 held-out
+                inputs, or if 8 would take longer, it is not measured.
             batch_size: inputs per step, four times as many for the surrogate; fewer if seconds would otherwise end
                 after less than about 100 steps (50 of the surrogate).
             n_coalitions: coalitions per input, at least 2.
@@ -182,10 +199,13 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
                 "this explainer was loaded without its model; to fit it again, pass model=... to load"
             )
         _check_no_labels(x_train, x_valid)
+        check_budget(budget)
+        check_whole("batch_size", batch_size)
         check_whole("n_coalitions", n_coalitions, minimum=2)
+        training, measuring = divide_budget(budget, batch_size * n_coalitions)
         options = TrainingOptions(
-            budget,
-            check_whole("batch_size", batch_size),
+            training,
+            batch_size,
             learning_rate,
             compiled=compiled,
             seed=self.seed,
@@ -194,7 +214,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             progress=progress,
             started=started,
         )
-        fitted = fit_explainer(self, x_train, x_valid, options, n_coalitions=n_coalitions, augment=augment)
+        fitted = fit_explainer(
+            self, x_train, x_valid, options, n_coalitions=n_coalitions, augment=augment, measuring=measuring
+        )
         self._set_fitted(fitted)
         return self
 
@@ -207,8 +229,12 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         total: Total | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         errors: bool = False,
+        method: Literal["network", "auto"] = "network",
+        progress: bool = True,
     ) -> Attribution:
-        """Explain inputs in one pass of the network, however many weightings are requested.
+        """Explain inputs: in one pass of the network, or with method="auto" by what was measured to be good enough.
+
+        `print(attribution)` and its `provenance` say which method was used, and its relative error on held-out inputs.
 
         Args:
             x: a batch of inputs, in any form that `fit` takes; or a single image, which is a batch of one, so that
@@ -221,11 +247,20 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             batch_size: inputs at once.
             errors: also return how far off the values are likely to be, as `expected_error`; it needs `calibrate` first
                 and takes one more pass of the surrogate.
+            method: "network" takes one pass, however many weightings are requested. "auto" takes it if the relative
+                error measured for each weighting, or for the nearest one that was measured, is at most 0.5. Otherwise
+                it calls `refine` or `sample`, whichever reaches that error sooner, for every input.
+            progress: show progress if inputs are refined or sampled.
         """
         check_flag("errors", errors)
+        check_choice("method", method, ("network", "auto"))
         fitted, error_model = self.fitted_, self.error_model_
+        if errors and method == "auto":
+            raise ValueError("errors=True is for method='network'; values of refine and sample have standard errors")
         if errors and error_model is None:
             raise ValueError("errors=True needs a calibrated explainer; call calibrate(x_valid) first")
+        if method == "auto":
+            return self._explain_as_planned(x, weights, outputs, total, batch_size, progress=progress)
         attribution = fitted.explain(x, weights, outputs, total, batch_size)
         return error_model.expect(self, attribution) if errors and error_model else attribution
 
@@ -279,6 +314,73 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             progress: show a progress bar.
         """
         return refine(self, x, n_calls=n_calls, weights=weights, outputs=outputs, seed=seed, progress=progress)
+
+    def sample(
+        self,
+        x: Array,
+        *,
+        n_calls: int | Literal["auto"] = "auto",
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        outputs: Outputs = "auto",
+        total: Total = "raw",
+        seed: int | torch.Generator = 0,
+        progress: bool = True,
+    ) -> Attribution:
+        """Estimate values from sampled coalitions alone, without the network, with standard errors in `stderr`.
+
+        This is `least_squares_values` of the game of each input, for many inputs at once, which is much faster.
+
+        Args:
+            x: a batch of inputs.
+            n_calls: evaluations of the surrogate per input, at least 4 per player and 32, shared by all outputs and
+                weightings; "auto" is 8 per player, but at least 256. With 2**players or more, values are exact.
+            weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
+            outputs: as in `explain`.
+            total: "raw" or "efficient", as in `explain`.
+            seed: an integer, or a generator on the explainer's device.
+            progress: show a progress bar.
+        """
+        return sample_inputs(
+            self, x, n_calls=n_calls, weights=weights, outputs=outputs, total=total, seed=seed, progress=progress
+        )
+
+    def measure_quality(
+        self,
+        x: Array,
+        *,
+        n_inputs: int | None = MEASURED_INPUTS,
+        n_calls: int | Literal["auto"] = "auto",
+        weights: Semivalue | Sequence[Semivalue] | None = None,
+        seed: int | torch.Generator = 0,
+        progress: bool = True,
+    ) -> Quality:
+        """Measure how good the values of the network, of `refine` and of `sample` are, as `quality_`.
+
+        `fit` does so within its budget. This takes as long as it takes: each input is sampled twice.
+
+        Args:
+            x: inputs that the explainer was not trained on, at least 8.
+            n_inputs: how many of them to use at most, chosen by the seed; None is all.
+            n_calls: coalitions of each input in each run, as in `sample`.
+            weights: a semivalue or a list of them; by default Shapley, Beta(4, 1) and Beta(1, 4), or the one that was
+                learned.
+            seed: an integer, or a generator on the explainer's device.
+            progress: show a progress bar.
+        """
+        fitted = self.fitted_
+        inputs = fitted.check_inputs(x, "x")
+        if len(inputs) < MIN_INPUTS:
+            raise ValueError(f"x must contain at least {MIN_INPUTS} inputs to measure quality on, got {len(inputs)}")
+        if n_inputs is not None:
+            check_whole("n_inputs", n_inputs, minimum=MIN_INPUTS)
+        weightings = measured_weightings(fitted) if weights is None else fitted.check_weights(weights)
+        generator = make_generator(seed, fitted.device)
+        quality = measure(
+            fitted, inputs, weightings, generator=generator, n_inputs=n_inputs, n_calls=n_calls, progress=progress
+        )
+        warn_if_poor(quality, stacklevel=3)
+        self._fitted = replace(fitted, quality=quality)
+        return quality
 
     def calibrate(
         self,
@@ -348,11 +450,15 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             compiled: compile the networks during training.
             progress: show a progress bar.
         """
+        check_budget(budget)
+        check_whole("batch_size", batch_size)
+        training, measuring = divide_budget(budget, calls_per_step=batch_size)
         options = TrainingOptions(
-            budget, batch_size, learning_rate, compiled=compiled, seed=self.seed, progress=progress
+            training, batch_size, learning_rate, compiled=compiled, seed=self.seed, progress=progress
         )
         explainer = type(self)(**self.get_params() | {"network": network})
-        explainer._set_fitted(distill(self.fitted_, x_train, x_valid, network, options=options, augment=augment))  # noqa: SLF001 - of this class
+        fitted = distill(self.fitted_, x_train, x_valid, network, options=options, augment=augment, measuring=measuring)
+        explainer._set_fitted(fitted)  # noqa: SLF001 - of this class
         explainer.metadata = self.metadata
         return explainer
 
@@ -425,6 +531,11 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         return self.fitted_.fidelity
 
     @property
+    def quality_(self) -> Quality | None:
+        """How good the network's values are on held-out inputs; None if that was not measured."""
+        return self.fitted_.quality
+
+    @property
     def masked_model_(self) -> MaskedModel:
         """The value of coalitions of any inputs."""
         return self.fitted_.masked_model
@@ -438,6 +549,33 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     def network_(self) -> nn.Module:
         """The explaining network, from inputs to (batch, players, channels)."""
         return self.fitted_.network
+
+    def _explain_as_planned(
+        self,
+        x: Array,
+        weights: Semivalue | Sequence[Semivalue] | None,
+        outputs: Outputs,
+        total: Total | Literal["auto"],
+        batch_size: int | Literal["auto"],
+        *,
+        progress: bool,
+    ) -> Attribution:
+        """Explain inputs by the method that the measured quality suggests."""
+        fitted = self.fitted_
+        if fitted.quality is None:
+            raise ValueError("method='auto' needs measured quality; call measure_quality(x_valid) first")
+        scale = fitted.check_total(total)
+        weightings = fitted.check_weights(weights)
+        plan = fitted.quality.choose(weightings, fitted.players.n_players, scale)
+        options: dict[str, Any] = {"weights": weights, "outputs": outputs, "seed": self.seed, "progress": progress}
+        if plan.method == "network" or plan.n_calls is None:
+            return fitted.explain(x, weights, outputs, total, batch_size)
+        if plan.method == "refinement":
+            attribution = self.refine(x, n_calls=plan.n_calls, **options)
+        else:
+            attribution = self.sample(x, n_calls=plan.n_calls, total=scale, **options)
+        error = plan.error if math.isfinite(plan.error) else None
+        return replace(attribution, provenance={**attribution.provenance, "relative_error": error})
 
     def _set_fitted(self, fitted: Fitted | None) -> None:
         """Replace the result of the last fit, and forget what depended on it."""

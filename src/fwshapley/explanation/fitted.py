@@ -27,6 +27,7 @@ from fwshapley.explanation.input_checks import (
 )
 from fwshapley.explanation.input_reading import Transform, as_array, read_inputs
 from fwshapley.explanation.predictions import PREDICTIONS, Predictions, predict, raw_outputs, surrogate_outputs
+from fwshapley.explanation.quality import Quality
 from fwshapley.explanation.surrogate import Surrogate
 from fwshapley.games.masked_model import LINKS, MAX_ELEMENTS, MaskedModel, PredictionGame
 from fwshapley.games.scales import KINDS
@@ -74,6 +75,7 @@ class Fitted:
         histories: of training, by part: "surrogate", "explainer", "student".
         fidelity: of the surrogate; None if it was not trained by `fit`.
         transform: makes tensors of pictures; None if there is none.
+        quality: how good the network's values are; None if that was not measured.
         compiled_values: `values`, compiled; None if it was not compiled.
     """
 
@@ -90,6 +92,7 @@ class Fitted:
     histories: Mapping[str, History]
     fidelity: Fidelity | None
     transform: Transform | None = None
+    quality: Quality | None = None
     compiled_values: Callable[[Tensor, Tensor], Tensor] | None = None
 
     @property
@@ -107,7 +110,7 @@ class Fitted:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """How the fit was made, JSON-compatible."""
+        """How the fit was made and how good it is, JSON-compatible."""
         return {
             "fwshapley": __version__,
             "torch": torch.__version__,
@@ -119,7 +122,18 @@ class Fitted:
                 for name, history in self.histories.items()
             },
             "fidelity": None if self.fidelity is None else asdict(self.fidelity),
+            "quality": None if self.quality is None else self.quality.facts(),
         }
+
+    def expected_error(self, weightings: Sequence[Semivalue]) -> float | None:
+        """Return the network's relative error on held-out inputs for the worst of several weightings; None if unknown.
+
+        A weighting that was not measured counts as the measured one that is nearest.
+        """
+        if self.quality is None:
+            return None
+        error = self.quality.worst_error("network", weightings, self.players.n_players)
+        return error if math.isfinite(error) else None
 
     def explain(
         self,
@@ -164,7 +178,7 @@ class Fitted:
             total=total,
             players=self.players,
             output_names=self.output_names,
-            provenance=self.provenance,
+            provenance=self.provenance | {"method": "network", "relative_error": self.expected_error(weightings)},
             predictions=torch.cat(predictions) if predictions else None,
             encodings={} if self.schema is None else self.schema.encodings,
         )

@@ -42,6 +42,7 @@ from fwshapley.explanation.input_checks import (
 from fwshapley.explanation.input_reading import read_inputs
 from fwshapley.explanation.pace import Pace, measure_pace
 from fwshapley.explanation.predictions import predict, split_inputs
+from fwshapley.explanation.quality_measurement import Allowance, with_quality
 from fwshapley.explanation.removal import check_removal
 from fwshapley.explanation.surrogate import (
     UNIT_ROWS,
@@ -160,6 +161,7 @@ def fit_explainer(
     *,
     n_coalitions: int,
     augment: Augment | None,
+    measuring: Allowance,
 ) -> Fitted:
     """Train a surrogate and an explaining network for an explainer, which is not changed; return the result.
 
@@ -170,6 +172,7 @@ def fit_explainer(
         options: budget, batch size and learning rate of the explaining network; `checkpoint` is a folder.
         n_coalitions: per input in a step of the explaining network.
         augment: changes a batch of inputs at random.
+        measuring: what measuring the quality of the result may cost.
     """
     objective = check_arguments(explainer)
     if augment is not None:
@@ -198,7 +201,7 @@ def fit_explainer(
     histories["explainer"] = _fit_network(
         network, calibrated, task, last_part, n_coalitions=n_coalitions, augment=augment
     )
-    return Fitted(
+    fitted = Fitted(
         players=task.players,
         masked_model=task.masked_model,
         network=network.requires_grad_(requires_grad=False),
@@ -213,6 +216,7 @@ def fit_explainer(
         fidelity=fidelity,
         transform=explainer.transform,
     )
+    return with_quality(fitted, task.x_valid, measuring, progress=options.progress)
 
 
 def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | None, options: TrainingOptions) -> Task:

@@ -40,13 +40,14 @@ class OtherInterfaces(ABC):
         weights: Semivalue | None = None,
         outputs: Outputs = "auto",
         total: Total = "efficient",
+        method: Literal["network", "auto"] = "network",
     ) -> Explanation:
         """Explain inputs as shap's explainers do; values are shifted to add up to the surrogate's prediction."""
         schema = self.fitted_.schema
         data = None if self.fitted_.players.is_image else x
         if schema is not None and schema.is_frame and isinstance(x, pd.DataFrame):
             data = schema.select_columns(x)
-        return to_shap(self.explain(x, weights=weights, outputs=outputs, total=total), data=data)
+        return to_shap(self.explain(x, weights=weights, outputs=outputs, total=total, method=method), data=data)
 
     def attribute(
         self,

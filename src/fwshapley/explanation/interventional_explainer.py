@@ -47,6 +47,7 @@ from fwshapley.explanation.input_checks import check_model, freeze_module
 from fwshapley.explanation.method_choice import BACKGROUND_ROWS, MAX_ENUMERATED
 from fwshapley.explanation.model_functions import call_function, find_function, find_output
 from fwshapley.explanation.predictions import predict
+from fwshapley.explanation.sampled_values import MAX_NUMBERS, REPLICATES, default_calls, fewest_calls
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
@@ -59,16 +60,6 @@ ROWS_AT_ONCE = 2**14
 
 NUMBERS_AT_ONCE = 2**22
 """Numbers in these rows."""
-
-CALLS_PER_PLAYER = 8
-MIN_CALLS = 256
-"""Coalitions by default. Sampling errors were then about as large as those of 100 background rows instead of all."""
-
-VALUES_AT_ONCE = 2**24
-"""Numbers that the estimation from sampled coalitions holds at once."""
-
-REPLICATES = 64
-"""Estimates that standard errors are computed from, each of which has values of all players."""
 
 MIN_PROBABILITY = 1e-15
 
@@ -254,7 +245,7 @@ class InterventionalExplainer(ExactExplainer):
         if self.method == "enumeration":
             return super()._estimate(rows, weightings, total)
         per_row = (self.n_calls + REPLICATES * self.players.n_players) * self._n_games * len(self.output_names)
-        at_once = max(1, min(VALUES_AT_ONCE // per_row, NUMBERS_AT_ONCE // self.background.size))
+        at_once = max(1, min(MAX_NUMBERS // per_row, NUMBERS_AT_ONCE // self.background.size))
         with self._progress_bar("sampling coalitions", len(rows)) as bar:
             parts = [
                 self._sample(rows[start : start + at_once], weightings, total, bar)
@@ -348,16 +339,6 @@ def _check_calls(n_calls: int | Literal["auto"], n_players: int) -> int:
             "n_background, or group columns with players=fw.groups(...)"
         )
     return min(n_calls, 2**n_players)
-
-
-def fewest_calls(n_players: int) -> int:
-    """Fewest coalitions that give values with standard errors."""
-    return 4 * n_players + 32
-
-
-def default_calls(n_players: int) -> int:
-    """Coalitions to sample with each background row by default."""
-    return max(MIN_CALLS, CALLS_PER_PLAYER * n_players)
 
 
 def _as_function(

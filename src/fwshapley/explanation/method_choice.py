@@ -5,7 +5,9 @@ The games are compared in docs/guide/table.md.
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -34,6 +36,9 @@ MOST_ENUMERATED = 16
 
 BACKGROUND_ROWS = 100
 """Background rows that enumeration and sampling use by default."""
+
+TIMED_ROWS = 8
+"""Background rows that sampling is timed with."""
 
 MAX_COMPARED = 100
 """Rows on which scores are compared with probabilities."""
@@ -250,7 +255,7 @@ def _explain_by_sampling(
 ) -> tuple[ExactExplainer, str]:
     data = require_data(data)
     n_players = _count_players("sampling", data, players)
-    from fwshapley.explanation.interventional_explainer import default_calls  # noqa: PLC0415 - as above
+    from fwshapley.explanation.sampled_values import default_calls  # noqa: PLC0415 - as above
 
     n_calls = default_calls(n_players) if n_calls == "auto" else n_calls
     if n_calls >= 2**n_players:
@@ -279,6 +284,34 @@ def _explain_by_coalitions(
     if explainer.method == "sampling":
         coalitions = f"{explainer.n_calls:,} coalitions of {n_players} players are sampled with each background row"
     return explainer, f"{coalitions}; {_averaged(len(explainer.background), explainer.n_available)}"
+
+
+def expected_seconds(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array,
+    *,
+    players: Players | None,
+    output: Output | Literal["auto"],
+) -> float:
+    """Return about how many seconds sampling takes per row, without training; infinite if it cannot explain the model.
+
+    The time of a few background rows and coalitions is multiplied.
+    """
+    from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - it needs pandas
+    from fwshapley.explanation.sampled_values import default_calls, fewest_calls  # noqa: PLC0415 - as above
+
+    try:
+        n_players = _count_players("sampling", data, players)
+        explainer = InterventionalExplainer(
+            model, data[:TIMED_ROWS], players=players, output=output, n_calls=fewest_calls(n_players), progress=False
+        )
+        began = time.perf_counter()
+        explainer.explain(data[:1])
+    except (NotApplicableError, TypeError, ValueError):
+        return math.inf
+    more_calls = max(default_calls(n_players) / explainer.n_calls, 1.0)
+    more_rows = min(BACKGROUND_ROWS, len(data)) / len(explainer.background)
+    return more_calls * more_rows * (time.perf_counter() - began)
 
 
 def _count_players(method: Method, data: Array, players: Players | None) -> int:

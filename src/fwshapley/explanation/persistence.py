@@ -26,6 +26,7 @@ from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.fitting import MakeNetwork, make_network
 from fwshapley.explanation.input_reading import Transform
 from fwshapley.explanation.model_functions import find_function
+from fwshapley.explanation.quality import Quality
 from fwshapley.explanation.select_output import SelectOutput, copy_in_single, select_output
 from fwshapley.explanation.surrogate import Surrogate, TableSurrogate, is_trained_by_fit, move
 from fwshapley.games.masked_model import MaskedModel
@@ -90,6 +91,7 @@ def save_explainer(explainer: FeatureExplainer, folder: Path) -> None:
         "seed": fitted.seed,
         "histories": {name: asdict(history) for name, history in fitted.histories.items()},
         "fidelity": None if fitted.fidelity is None else asdict(fitted.fidelity),
+        "quality": None if fitted.quality is None else fitted.quality.facts(),
         "error_model": None if error_model is None else error_model.facts(),
         "metadata": explainer.metadata,
     }
@@ -168,6 +170,7 @@ def _restore_fitted(
         seed=facts["seed"],
         histories={name: History.from_facts(history) for name, history in facts["histories"].items()},
         fidelity=None if facts["fidelity"] is None else Fidelity.from_facts(facts["fidelity"]),
+        quality=None if facts["quality"] is None else Quality.from_facts(facts["quality"]),
     )
 
 

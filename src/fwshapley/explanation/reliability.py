@@ -19,6 +19,7 @@ from fwshapley._internal.checks import Array
 from fwshapley.estimators.estimate import quantile
 from fwshapley.explanation.fidelity import MIN_AGREEMENT
 from fwshapley.explanation.metrics import Evaluator, areas, exclusion_curves, inclusion_curves
+from fwshapley.explanation.quality import GOOD_ERROR, Score
 
 if TYPE_CHECKING:
     from fwshapley.explanation.feature_explainer import FeatureExplainer
@@ -33,19 +34,28 @@ NO_SKILL = 0.1
 ENOUGH_SKILL = 0.5
 """Skill up to which an order may be random, and from which it has most of the gain of long sampling."""
 
-MAX_ERROR = 0.5
-"""Largest error of values, relative to their size, to rely on: a quarter of their variance."""
+ENOUGH_CORRELATION = 0.7
+"""Correlation with the values of the game from which on the order of the players is to rely on."""
+
+NO_VALUE = 0.95
+"""Relative error from which on values are hardly better than zeros."""
 
 SKILL_MEANING = (
     "Skill: how much of the gain of long sampling over random orders this explainer reaches (0: a random order, 1: "
     "long sampling)."
 )
-ERROR_MEANING = "Relative error: root mean square error of the values, divided by their size."
+ERROR_MEANING = (
+    "Relative error: root mean square error of the values, divided by their size (0: exact values, 1: as far off as "
+    "zeros). Correlation: of the values with those of the surrogate's game, over players. Neither includes the noise "
+    "of sampling."
+)
 AGREEMENT_MEANING = (
     "Agreement: share of the model's predictions (of their variance, for numbers) that the surrogate reproduces, on "
     "held-out inputs of the training or on these inputs, whichever is lower. The surrogate is a network that predicts "
     "from partial inputs in place of the model. The explanations are computed for it."
 )
+
+BETTER_VALUES = "Train longer, or correct them by sampled coalitions: explainer.refine or explainer.sample."
 
 SMALL_GAP = 0.05
 ENOUGH_INPUTS = 32
@@ -176,21 +186,6 @@ def measure_skill(method: OrderCurves, random: OrderCurves, best: OrderCurves, w
     return Skill(value, float((area - low - value * (high - low)).std()) / (math.sqrt(gap.inputs) * gap.value))
 
 
-def relative_error(
-    values: Float[Tensor, "inputs players"],
-    one: Float[Tensor, "inputs players"],
-    other: Float[Tensor, "inputs players"],
-) -> float:
-    """Root mean square error of values relative to the size of the true values, both centered over players.
-
-    If `one` and `other` are independent unbiased estimates, the mean of (values - one) (values - other) is the squared
-    error without their noise. Infinite if the two have nothing in common.
-    """
-    v, a, b = (part.double() - part.double().mean(1, keepdim=True) for part in (values, one, other))
-    size = float((a * b).sum())
-    return math.sqrt(max(float(((v - a) * (v - b)).sum()), 0.0) / size) if size > 0 else math.inf
-
-
 def measure_reproduction(explainer: FeatureExplainer, x: Array) -> float | None:
     """Share of the model's predictions (of the variance of its values) that the surrogate reproduces; None if unknown.
 
@@ -221,7 +216,7 @@ def judge_order(
     *,
     labels_given: bool,
     reproduction: float | None,
-    error: float,
+    score: Score,
 ) -> Verdict:
     """Judge explanations of classes, by inclusion, or by exclusion if inclusion is not conclusive.
 
@@ -235,15 +230,15 @@ def judge_order(
         best: curves of the orders of long sampling.
         labels_given: whether labels were given, rather than predicted by the model.
         reproduction: share of the model's predictions that the surrogate reproduces; None if unknown.
-        error: of the values, relative to their size.
+        score: of the values.
     """
     skill, exclusion_skill = (measure_skill(learned, random, best, way) for way in get_args(Way))
     if skill.is_defined:
-        return judge(skill, reproduction=reproduction, error=error)
+        return judge(skill, reproduction=reproduction, score=score)
     shown, hidden = (measure_gap(random, best, way) for way in get_args(Way))
     gaps = f"gain over random orders: {shown} in inclusion area, {hidden} in exclusion area"
     if hidden.is_clear and not labels_given:
-        answer, reasons = judge(exclusion_skill, reproduction=reproduction, error=error)
+        answer, reasons = judge(exclusion_skill, reproduction=reproduction, score=score)
         return Verdict(
             answer,
             f"{reasons} Skill is measured by hiding the most important players first: showing them first does not "
@@ -271,13 +266,13 @@ def judge_order(
     )
 
 
-def judge(skill: Skill | None, *, reproduction: float | None, error: float) -> Verdict:
-    """Judge explanations by the order of players, the sizes of their values, and the surrogate.
+def judge(skill: Skill | None, *, reproduction: float | None, score: Score) -> Verdict:
+    """Judge explanations by the order of players, by correlation and error of the values, and by the surrogate.
 
     Args:
         skill: of the order; None for outputs that are not classes, which have no curves.
         reproduction: share of the model's predictions that the surrogate reproduces; None if unknown.
-        error: of the values, relative to their size.
+        score: of the values.
     """
     if skill is not None and not skill.value - 2 * skill.stderr > NO_SKILL:
         return Verdict("no", f"The learned order of the players may be no better than a random one: skill {skill}.")
@@ -287,22 +282,32 @@ def judge(skill: Skill | None, *, reproduction: float | None, error: float) -> V
             f"The surrogate reproduces only {reproduction:.1%} of the model's predictions, and the explanations are of "
             "the surrogate. Train longer or on more inputs.",
         )
-    has_order = skill is not None and skill.value >= ENOUGH_SKILL
+    if not math.isfinite(score.error):
+        return Verdict(
+            "not known",
+            "The values are too small to be told from the noise of long sampling. Report on more inputs, or with more "
+            "n_calls.",
+        )
+    if score.error >= NO_VALUE:
+        return Verdict("no", f"The values are hardly better than zeros ({score}). {BETTER_VALUES}")
+    has_order = score.correlation >= ENOUGH_CORRELATION and (skill is None or skill.value >= ENOUGH_SKILL)
     doubts = []
     if reproduction is None:
         doubts.append(
             "How well the surrogate reproduces the model is not known: load the explainer with model=... and report "
             "again."
         )
-    if skill is not None and not has_order:
-        doubts.append(f"The order of the players is better than random, but far from long sampling (skill {skill}).")
-    if not error <= MAX_ERROR:
+    if not has_order:
+        by_skill = "" if skill is None else f"skill {skill}, "
         doubts.append(
-            f"Do not rely on the sizes of the values: their error is {error:.2f} of their size. Correct them with "
-            "explainer.refine, or train longer."
+            f"The order of the players is better than random, but far from that of long sampling ({by_skill}"
+            f"correlation {score.correlation:.2f})."
+        )
+    if score.error > GOOD_ERROR:
+        doubts.append(
+            f"Do not rely on the sizes of the values: their error is {score.error:.2f} of their size. {BETTER_VALUES}"
         )
     if doubts:
         confirmed = ["You can rely on the order of the players."] if has_order else []
         return Verdict("in part", " ".join(confirmed + doubts))
-    order = "the order of the players and on " if has_order else ""
-    return Verdict("yes", f"You can rely on {order}the sizes of their values.")
+    return Verdict("yes", f"You can rely on the order of the players and on the sizes of their values ({score}).")

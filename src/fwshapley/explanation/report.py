@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -28,17 +28,18 @@ from fwshapley._internal.files import check_writable
 from fwshapley._internal.html import Report
 from fwshapley._internal.tensor_checks import check_classes
 from fwshapley._internal.wording import counted, duration
-from fwshapley.estimators import least_squares_values
+from fwshapley.coalitions import make_generator
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.baselines import BASELINES, Baseline, baseline
 from fwshapley.explanation.feature_explainer import FeatureExplainer
 from fwshapley.explanation.fidelity import MIN_AGREEMENT, Fidelity
 from fwshapley.explanation.metrics import Evaluator, measure_agreement
+from fwshapley.explanation.quality import GOOD_ERROR, Score
 from fwshapley.explanation.reliability import (
     AGREEMENT_MEANING,
+    ENOUGH_CORRELATION,
     ENOUGH_SKILL,
     ERROR_MEANING,
-    MAX_ERROR,
     SKILL_MEANING,
     OrderCurves,
     Skill,
@@ -48,11 +49,10 @@ from fwshapley.explanation.reliability import (
     judge_order,
     measure_reproduction,
     measure_skill,
-    relative_error,
 )
 from fwshapley.explanation.report_pictures import add_pictures
+from fwshapley.explanation.sampled_values import sample_values
 from fwshapley.explanation.semivalue_selection import surrogate_evaluator
-from fwshapley.games.masked_model import ManyPredictionsGame
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.objectives import Kernel
 from fwshapley.semivalues import Beta, Semivalue, Shapley
@@ -60,7 +60,6 @@ from fwshapley.semivalues import Beta, Semivalue, Shapley
 WEIGHTS = (Beta(16, 1), Beta(4, 1), Shapley(), Beta(1, 4))
 """Weightings of a report by default."""
 
-BATCH_SIZE = 64
 MIN_CALLS = 512
 MAX_CALLS = 4096
 CALLS_PER_PLAYER = 16
@@ -95,9 +94,9 @@ class Evidence(NamedTuple):
     n_calls: int
     reproduction: float | None
 
-    def error(self, number: int) -> float:
-        """Relative error of the explainer's values under one of the weightings."""
-        return relative_error(*(_by_input(values[number]) for values in (self.explained.values, *self.halves)))
+    def score(self, number: int) -> Score:
+        """Agreement of the explainer's values with those of the game under one of the weightings."""
+        return Score.of(*(values[number] for values in (self.explained.values, *self.halves)))
 
 
 def write_report(
@@ -148,7 +147,7 @@ def write_report(
     fitted = explainer.fitted_
     if evaluator is not None:
         check_callable("evaluator", evaluator)
-    n_calls = default_calls(fitted.players.n_players) if n_calls is None else check_whole("n_calls", n_calls)
+    n_calls = long_calls(fitted.players.n_players) if n_calls is None else check_whole("n_calls", n_calls)
     n_shown, seed, path = check_whole("n_shown", n_shown), check_seed(seed), check_path("path", path)
     learns_all = not isinstance(fitted.objective, Kernel)
     weightings = fitted.check_weights(list(WEIGHTS) if weights is None and learns_all else weights)
@@ -187,8 +186,8 @@ def write_report(
         _add_agreement(page, evidence)
         _add_curves(page, curves, labels_given=labels_given, unseen=evaluator is not None)
     else:
-        error = evidence.error(evidence.reference)
-        page.text(str(judge(None, reproduction=evidence.reproduction, error=error)))
+        score = evidence.score(evidence.reference)
+        page.text(str(judge(None, reproduction=evidence.reproduction, score=score)))
         _add_checks(page, evidence, None, explainer.fidelity_)
         _add_agreement(page, evidence)
     add_pictures(page, explained, weightings[evidence.reference], n_shown=n_shown)
@@ -206,7 +205,7 @@ def _name_of(explainer: FeatureExplainer) -> str:
     )
 
 
-def default_calls(n_players: int) -> int:
+def long_calls(n_players: int) -> int:
     """Number of calls of a run of long sampling, unless given."""
     return min(max(CALLS_PER_PLAYER * n_players, MIN_CALLS), MAX_CALLS)
 
@@ -214,16 +213,16 @@ def default_calls(n_players: int) -> int:
 def sample_twice(
     explainer: FeatureExplainer, explained: Attribution, *, n_calls: int, seed: int, progress: bool
 ) -> Float[Tensor, "2 weights inputs players outputs"]:
-    """Values of an attribution's outputs by two independent runs of least squares."""
+    """Values of an attribution's outputs by two independent samplings."""
     masked = explainer.fitted_.masked_model
-    game = ManyPredictionsGame(masked, explained.inputs.to(masked.device), explained.outputs)
-    runs = [
-        least_squares_values(
-            game, explained.weightings, n_calls=n_calls, seed=run_seed, batch_size=BATCH_SIZE, progress=progress
-        ).values.float()
-        for run_seed in (seed + 1, seed + 2)
+    x, outputs = explained.inputs.to(masked.device), explained.outputs.to(masked.device)
+    generator = make_generator(seed, masked.device)
+    options: dict[str, Any] = {"n_calls": n_calls, "generator": generator, "progress": progress}
+    halves = [
+        [sample_values(masked, x, outputs, [weighting], **options).values[0] for weighting in explained.weightings]
+        for _ in range(2)
     ]
-    return torch.stack(runs).unflatten(-1, tuple(explained.outputs.shape)).transpose(2, 3)
+    return torch.stack([torch.stack(half) for half in halves]).float()
 
 
 def _make_baselines(
@@ -287,9 +286,9 @@ def _add_class_verdict(
     labels_given: bool,
 ) -> None:
     random, best = curves[RANDOM_ORDER], curves[LONG_SAMPLING]
-    error = evidence.error(evidence.reference)
+    score = evidence.score(evidence.reference)
     verdict = judge_order(
-        learned, random, best, labels_given=labels_given, reproduction=evidence.reproduction, error=error
+        learned, random, best, labels_given=labels_given, reproduction=evidence.reproduction, score=score
     )
     page.text(str(verdict))
     _add_checks(page, evidence, measure_skill(learned, random, best), fidelity)
@@ -298,8 +297,10 @@ def _add_class_verdict(
 def _add_checks(page: Report, evidence: Evidence, skill: Skill | None, fidelity: Fidelity | None) -> None:
     """The numbers behind the verdict, and what they mean."""
     reproduction = "not known" if evidence.reproduction is None else f"{evidence.reproduction:.1%}"
+    score = evidence.score(evidence.reference)
     rows = [
-        ["relative error of the values", f"{evidence.error(evidence.reference):.2f}", f"at most {MAX_ERROR:g}"],
+        ["relative error of the values", f"{score.error:.2f} ± {score.stderr:.2f}", f"at most {GOOD_ERROR:g}"],
+        ["correlation of the values", f"{score.correlation:.2f}", f"at least {ENOUGH_CORRELATION:g}"],
         ["agreement of surrogate and model", reproduction, f"at least {MIN_AGREEMENT:.0%}"],
     ]
     if fidelity is not None:
@@ -326,7 +327,7 @@ def _add_agreement(page: Report, evidence: Evidence) -> None:
         between = measure_agreement(one, other).pearson
         highest = math.sqrt(max(2 * between / (1 + between), 0.0))
         numbers = (agreement.pearson, highest, agreement.pearson_10)
-        rows.append([str(weighting), *(f"{value:.3f}" for value in numbers), f"{evidence.error(number):.2f}"])
+        rows.append([str(weighting), *(f"{value:.3f}" for value in numbers), f"{evidence.score(number).error:.2f}"])
     page.section("Agreement with long sampling").table(
         ["weighting", "correlation", "highest possible", "worst tenth", "relative error"],
         rows,
@@ -369,6 +370,8 @@ def _add_curves(page: Report, curves: dict[str, OrderCurves], *, labels_given: b
 
 def _add_training(page: Report, explainer: FeatureExplainer) -> None:
     page.section("Surrogate and training")
+    if explainer.quality_ is not None:
+        page.text(f"Quality when the explainer was fitted: {explainer.quality_}.")
     fidelity = explainer.fidelity_
     if fidelity is None:
         page.text("The surrogate was not trained with this explainer, so its fidelity to the model was not measured.")
@@ -389,7 +392,7 @@ def _add_training(page: Report, explainer: FeatureExplainer) -> None:
 
 
 def _add_provenance(page: Report, explained: Attribution) -> None:
-    facts = {name: value for name, value in explained.provenance.items() if name != "fidelity"}
+    facts = {name: value for name, value in explained.provenance.items() if name not in ("fidelity", "quality")}
     training = facts.pop("training", {})
     rows = [[name, value if isinstance(value, str) else json.dumps(value)] for name, value in facts.items()]
     page.section("Provenance").table(["version or option", "value"], rows)

@@ -30,7 +30,7 @@ class Errors(NamedTuple):
     Attributes:
         sizes: one per value, or None.
         kind: such as "standard error".
-        source: of the values, such as "refined, 128 calls"; may be empty.
+        source: of the values, such as "refinement, 128 calls"; may be empty.
     """
 
     sizes: Float[ndarray, "weights rows players"] | None = None

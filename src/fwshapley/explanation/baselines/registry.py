@@ -177,7 +177,12 @@ class Baseline:
             total=explained.total if self.method.weightings == "learned" else "raw",
             stderr=None,
             expected_error=None,
-            provenance={**explained.provenance, "baseline": self._provenance},
+            provenance={
+                **explained.provenance,
+                "method": self.name,
+                "relative_error": None,
+                "baseline": self._provenance,
+            },
         )
         return result if isinstance(weights, (list, tuple)) else result.unstacked()
 

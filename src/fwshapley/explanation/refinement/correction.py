@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from fwshapley._internal.checks import Array, check_whole
@@ -25,9 +25,11 @@ from fwshapley.coalitions import draw_trusted_sizes, make_generator
 from fwshapley.estimators.estimate import widening
 from fwshapley.estimators.exact import exact_values
 from fwshapley.explanation.attribution import Attribution
+from fwshapley.explanation.fitted import Fitted
 from fwshapley.explanation.input_checks import Outputs
 from fwshapley.explanation.refinement.control_variate import FirstOrderGame, Slopes, network_slopes
 from fwshapley.explanation.refinement.regression import Link, Regression
+from fwshapley.explanation.sampled_values import SampledValues
 from fwshapley.games.game import Coalitions
 from fwshapley.games.masked_model import LINKS, MaskedModel, PredictionGame
 from fwshapley.games.scales import KINDS
@@ -96,13 +98,54 @@ def refine(
     n_calls = _check_calls(n_calls, masked.n_players)
     weightings = fitted.check_weights(weights)
     explained = explainer.explain(x, outputs=outputs)
+    generator = make_generator(seed, masked.device)
+    inputs, numbers = explained.inputs.to(masked.device), explained.outputs
+    values, stderr = refine_values(
+        fitted, inputs, numbers, weightings, n_calls=n_calls, generator=generator, progress=progress
+    )
+    refined = replace(
+        explained,
+        values=values.float(),
+        stderr=stderr.float(),
+        weights=weightings,
+        total="raw",
+        provenance={
+            **explained.provenance,
+            "method": "refinement",
+            "calls_per_input": n_calls,
+            "relative_error": None,
+        },
+    )
+    return refined if isinstance(weights, (list, tuple)) else refined.unstacked()
+
+
+def refine_values(
+    fitted: Fitted,
+    x: Float[Tensor, "inputs ..."],
+    outputs: Int[Tensor, "inputs outputs"],
+    weightings: Sequence[Semivalue],
+    *,
+    n_calls: int,
+    generator: torch.Generator,
+    progress: bool = False,
+) -> SampledValues:
+    """Refine the values of some outputs of each input, under several weightings from the same coalitions.
+
+    Args:
+        fitted: the network and the game.
+        x: the inputs, on its device.
+        outputs: numbers of the outputs, for each input.
+        weightings: the semivalues.
+        n_calls: coalitions of each input; from 2**players on, values are exact.
+        generator: of the coalitions.
+        progress: show progress if it takes long.
+    """
+    masked = fitted.masked_model
     laws = torch.from_numpy(join_laws(weightings, masked.n_players)).to(masked.device)
     sizes = choose_sizes(fitted.objective, laws)
-    generator = make_generator(seed, masked.device)
     estimates = []
-    with ProgressBar("refining", len(explained), enabled=progress) as bar:
-        for row, numbers in zip(explained.inputs, explained.outputs, strict=True):
-            one = row[None].to(masked.device)
+    with ProgressBar("refining", len(x), enabled=progress) as bar:
+        for one, numbers in zip(x.split(1), outputs, strict=True):
             if 2**masked.n_players <= n_calls:
                 semivalues = [Cardinality(law) for law in laws]
                 values = exact_values(PredictionGame(masked, one), semivalues, progress=False)
@@ -112,16 +155,8 @@ def refine(
                 estimate = refine_game(game, laws, sizes, n_calls=n_calls, generator=generator)
             estimates.append(torch.stack(estimate)[..., numbers])
             bar.advance(1)
-    values, stderr = torch.stack(estimates, 2).float()
-    refined = replace(
-        explained,
-        values=values,
-        stderr=stderr,
-        weights=weightings,
-        total="raw",
-        provenance={**explained.provenance, "refinement": {"n_calls": n_calls}},
-    )
-    return refined if isinstance(weights, (list, tuple)) else refined.unstacked()
+    values, stderr = torch.stack(estimates, 2)
+    return SampledValues(values, stderr)
 
 
 def _check_calls(n_calls: int, n_players: int) -> int:
