@@ -1370,6 +1370,25 @@ named(
         "names": {"a number": 3, "too few": ["a"]},
     },
 )
+named(
+    fw.Attribution.plot,
+    lambda w, **bad: w.image_attribution.plot(**bad),
+    {
+        "output": {"an empty list": [], "a list with None": [0, None], "a list with a number too large": [0, 9]},
+        "style": {"unknown": "nonsense", "a number": 3, "None": None},
+        "sign": {"unknown": "nonsense", "a number": 3, "None": None},
+        "smooth": {"None": None, "text": "no"},
+        "limit": {"zero": 0.0, "NaN": math.nan, "text": "large"},
+        "images": {"a number": 3, "text": "images", "too few": images(2), "of another size": images(3, size=4)},
+    },
+)
+row(fw.Attribution.plot, "style of a table", "style", lambda w: w.attribution.plot(style="heat_map"))
+row(
+    fw.Attribution.plot,
+    "all signs of masked images",
+    "sign",
+    lambda w: w.image_attribution.plot(style="masked_image", sign="all"),
+)
 A_PLACE: dict[str, object] = WHOLE | {"too large": 99, "unknown": "nonsense", "a fraction": 1.5}
 AN_OUTPUT: dict[str, object] = A_PLACE | {"a list": [0]}
 for summary in (fw.Attribution.plot_importance, fw.Attribution.plot_beeswarm):
@@ -1388,6 +1407,41 @@ named(
     lambda w, **bad: w.attribution.plot_dependence(**({"player": 0} | bad)),
     {"player": A_PLACE | NONE, "color": A_PLACE, "output": AN_OUTPUT},
 )
+
+
+def follow(w: World, method: str, **options: Any) -> object:  # noqa: ANN401 - any argument
+    chosen = {"game": lambda coalitions: coalitions.sum(1) * 1.0} | options
+    return getattr(w.image_attribution, method)(**chosen)
+
+
+NOT_GAMES: dict[str, object] = {
+    "None": None,
+    "a number": 3,
+    "text": "game",
+    "of None": lambda _: None,
+    "of too few rows": lambda coalitions: coalitions[:1].sum(1),
+    "of NaN": lambda coalitions: coalitions.sum(1) * math.nan,
+    "of too many players": play.Glove(left=3, right=3),
+    "of too few outputs": lambda coalitions: coalitions[:, :2] * 1.0,
+}
+INCLUSION: dict[str, dict[str, object]] = {
+    "game": NOT_GAMES,
+    "row": A_PLACE | NONE,
+    "output": AN_OUTPUT,
+    "images": {"a number": 3, "too few": images(2)},
+    "seed": SEEDS,
+}
+named(
+    fw.Attribution.plot_inclusion,
+    lambda w, **bad: follow(w, "plot_inclusion", **({"output": 2} | bad)),
+    INCLUSION | {"n_shown": {"one": 1, "text": "all", "None": None}},
+)
+named(
+    fw.Attribution.animate_inclusion,
+    lambda w, **bad: follow(w, "animate_inclusion", **({"output": 2, "path": w.folder / "film.gif"} | bad)),
+    INCLUSION | {"path": PATHS | {"a picture": "film.png"}},
+)
+row(fw.Attribution.plot_inclusion, "rows of a table", "plot_inclusion", lambda w: w.attribution.plot_inclusion(len))
 row(fw.Attribution.save, "path is a folder", "folder", lambda w: w.attribution.save(w.folder))
 
 

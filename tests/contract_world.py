@@ -86,6 +86,10 @@ class World:
         return self.table.explain(self.x, weights=[fw.Shapley(), fw.Banzhaf()])
 
     @cached_property
+    def image_attribution(self) -> Any:  # noqa: ANN401 - untyped, as all that is called
+        return self.image.explain(self.pixels)
+
+    @cached_property
     def valuation(self) -> Any:  # noqa: ANN401 - untyped, as all that is called
         return self.neighbors(weights=[fw.Shapley(), fw.Banzhaf()])
 

@@ -88,15 +88,6 @@ def test_rows_of_a_table_are_drawn_as_bars_one_row_an_input_one_column_a_weighti
     assert largest / scale == pytest.approx(float(TABLE.values[1, 5, :, 0].abs().max()))
 
 
-def test_images_are_drawn_with_their_heat_maps() -> None:
-    figure = IMAGES.plot(output=1)
-    assert len(figure.axes) == 4 * 2  # the first four inputs
-    assert figure.axes[0].get_ylabel() == "cow"
-    assert figure.axes[1].get_title() == "Beta(4, 1)"
-    heat = torch.as_tensor(figure.axes[1].images[1].get_array())
-    assert torch.equal(heat, IMAGES.values[0, :, 1][IMAGES.players.assignment])
-
-
 def test_more_rows_than_there_are_is_all_of_them() -> None:
     assert len(TABLE.plot(rows=100).axes) == 6 * 3
 
@@ -144,11 +135,3 @@ def test_errors_are_drawn_as_whiskers_of_bars() -> None:
     expected = replace(TABLE, expected_error=ERRORS["expected_error"]).plot([2])
     assert expected.get_supxlabel() == "whiskers: two expected errors to either side"
     assert not TABLE.plot([2]).get_supxlabel()
-
-
-def test_the_size_of_errors_is_written_below_heat_maps() -> None:
-    known = replace(IMAGES, stderr=torch.full_like(IMAGES.values, 0.25)).plot([1], output=0)
-    limit = float(IMAGES.values[1, :, 0].abs().max())
-    assert known.axes[1].get_xlabel() == f"colors to ±{limit:.2g}, error 0.2"
-    assert known.get_supxlabel() == "below maps: scale, and standard error"
-    assert IMAGES.plot([1], output=0).axes[1].get_xlabel() == f"colors to ±{limit:.2g}"

@@ -248,11 +248,13 @@ def test_pictures_leave_pyplot_as_it_is() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
+@pytest.mark.filterwarnings("ignore")  # an example trains for a few steps
 def test_examples_of_the_methods_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = doctest.DocTestFinder().find(attribution_plots, globs={"fw": fw, "np": np})
+    found = doctest.DocTestFinder().find(attribution_plots, globs={"fw": fw, "np": np, "torch": torch})
     tests = [test for test in found if test.examples]
-    assert len(tests) == 4
+    assert len(tests) == 5
     for test in tests:
         assert not doctest.DocTestRunner().run(test).failed
-    assert {path.name for path in tmp_path.iterdir()} == {"beeswarm.png", "row_4.png", "dependence.png"}
+        written = {"beeswarm.png", "row_4.png", "dependence.png", "cats_and_dogs.png", "masked.png"}
+    assert {path.name for path in tmp_path.iterdir()} == written

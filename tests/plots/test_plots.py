@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fwshapley as fw
-from fwshapley.plots import COLORS, plot_bars, plot_gallery, plot_heat_maps, plot_weights
+from fwshapley.plots import plot_bars, plot_weights
 from fwshapley.plots.bars import MAX_BARS
 
 
@@ -25,27 +25,6 @@ def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'fwshapley\[plots\]'"):
         plot_weights(fw.Shapley(), n=4)
-
-
-@pytest.mark.parametrize("channels", [1, 2, 3])
-def test_heat_maps_lie_beside_their_images_each_on_its_own_scale(channels: int) -> None:
-    generator = np.random.default_rng(0)
-    images, maps = generator.random((2, channels, 4, 6)), generator.standard_normal((3, 2, 4, 6))
-    maps[0, 0] = 0
-    figure = plot_heat_maps(images, maps, labels=["cat", "dog"], titles=["a", "b", "c"])
-    axes = np.array(figure.axes).reshape(2, 4)
-    assert [cell.get_ylabel() for cell in axes[:, 0]] == ["cat", "dog"]
-    assert [cell.get_title() for cell in axes[0]] == ["", "a", "b", "c"]
-    assert {cell.get_title() for cell in axes[1]} == {""}
-    for row in range(2):
-        shown = np.asarray(axes[row, 0].images[0].get_array())
-        assert shown.shape == ((4, 6, 3) if channels == 3 else (4, 6))
-        for column in range(3):
-            heat = axes[row, 1 + column].images[1]
-            np.testing.assert_array_equal(np.asarray(heat.get_array()), maps[column, row])
-            low, high = heat.get_clim()
-            assert low == -high
-            assert high == pytest.approx(float(np.abs(maps[column, row]).max()) or 1.0)
 
 
 def test_bars_are_the_largest_values_with_the_largest_on_top() -> None:
@@ -72,13 +51,7 @@ def test_few_players_are_all_shown() -> None:
     assert not figure.get_supxlabel()
 
 
-def test_a_gallery_marks_some_images() -> None:
-    figure = plot_gallery(np.zeros((3, 1, 4, 4)), ["a", "b", "c"], [True, False, True], columns=2)
-    assert [cell.get_title() for cell in figure.axes] == ["a", "b", "c", ""]
-    assert [cell.title.get_color() for cell in figure.axes[:3]] == [COLORS[1], "black", COLORS[1]]
-
-
-@pytest.mark.parametrize("name", ["beeswarm", "curves", "dependence", "importance", "waterfall"])
+@pytest.mark.parametrize("name", ["beeswarm", "curves", "dependence", "images", "importance", "inclusion", "waterfall"])
 def test_examples_of_plots_run(name: str) -> None:
     module = importlib.import_module(f"fwshapley.plots.{name}")
     finder = doctest.DocTestFinder()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -13,13 +13,23 @@ from numpy import ndarray
 
 from fwshapley import plots
 from fwshapley._internal.arrays import to_numpy
-from fwshapley._internal.checks import Array, check_choice, check_names, check_whole, find_closest, shorten
-from fwshapley._internal.result import Result
-from fwshapley.players import Players
+from fwshapley._internal.checks import (
+    Array,
+    check_choice,
+    check_flag,
+    check_names,
+    check_real,
+    check_whole,
+    find_closest,
+    shorten,
+)
+from fwshapley.explanation.image_plots import ImagePlots
+from fwshapley.explanation.shown_values import check_place, of_output, output_title
 from fwshapley.plots.figure import short_number
+from fwshapley.plots.overlays import Sign, Style
 from fwshapley.plots.ranking import MAX_PLAYERS
 from fwshapley.plots.waterfall import Sum
-from fwshapley.semivalues import Semivalue, Shapley, Total
+from fwshapley.semivalues import Semivalue, Shapley
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,64 +87,78 @@ class Chosen(NamedTuple):
     title: str
 
 
-class AttributionPlots(Result):
+class AttributionPlots(ImagePlots):
     """The pictures of an `Attribution`."""
-
-    values: Array
-    base_values: Array
-    outputs: Array
-    inputs: Array
-    total: Total
-    players: Players
-    output_names: tuple[str, ...]
-    provenance: Mapping[str, Any]
-    stderr: Array | None
-    expected_error: Array | None
-    predictions: Array | None
-    encodings: Mapping[str, Any]
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    @property
-    def n_calls(self) -> int | None:
-        """Calls of a learned explainer's surrogate per input, if its values were refined or sampled; otherwise None."""
-        n_calls: int | None = self.provenance.get("calls_per_input")
-        return n_calls
 
     def plot(
         self,
         rows: int | Sequence[int] = MAX_INPUTS,
         *,
-        output: int | str | None = None,
+        output: int | str | Sequence[int | str] | None = None,
         names: Sequence[str] | None = None,
+        style: Style = "blended",
+        sign: Sign | Literal["auto"] = "auto",
+        smooth: bool = True,
+        limit: float | None = None,
+        images: Array | None = None,
     ) -> Figure:
-        """Draw heat maps over images, or bars for the rows of a table: a row per input, a column per weighting.
+        """Draw values over images, or bars for the rows of a table: a row per input, a column per weighting.
 
-        If standard errors are known, or else expected errors, bars have whiskers of two errors to either side, and the
-        size of the errors is written below heat maps.
+        Colors over images are as strong as values are large, relative to the largest of the row and weighting, which
+        the color bar states. Orange raises the output, blue lowers it. If standard errors are known, or else expected
+        errors, bars have whiskers of two errors to either side; color bars have lines there.
 
         Args:
             rows: which inputs, or how many of the first.
-            output: which of the explained outputs, or its name; by default the one with the largest prediction.
-            names: of the inputs that are drawn, for the titles of bars; by default "input 0" and so on.
+            output: which of the explained outputs, or its name; by default the one with the largest prediction. For
+                images also a list of them, which are drawn side by side on one scale.
+            names: of the inputs that are drawn; by default "input 0" and so on for tables, none for images.
+            style: of images. "blended": a gray image in the hues of its values. "heat_map": the values without the
+                image. "masked_image": the image, visible where values are large.
+            sign: of the values over images: "all", "positive", "negative", or "absolute", the size of all. "auto" is
+                all, but for masked images, which cannot show two signs, positive.
+            smooth: interpolate values between the centers of patches. Other players of images always have edges.
+            limit: value with the strongest color, the same for all images and weightings. It makes them comparable.
+            images: drawn instead of the inputs, one for each input, e.g. as they were before normalization.
+
+        Example:
+            >>> x, players = torch.rand(64, 3, 8, 8), fw.grid(8, 8, patch=2)
+            >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3))
+            >>> explainer = fw.FeatureExplainer(model, players, network="slim", output_names=["cat", "dog", "cow"])
+            >>> explainer = explainer.fit(x, budget=fw.Budget(steps=2), progress=False)
+            >>> attribution = explainer.explain(x[:2], weights=[fw.Shapley(), fw.Beta(16, 1)])
+            >>> attribution.plot(output=["cat", "dog"]).savefig("cats_and_dogs.png")
+            >>> attribution.plot(style="masked_image").savefig("masked.png")
         """
         shown = np.array(self._check_rows(rows))
-        chosen = self._columns_of(shown, output)
-        labels = self._output_labels(shown, chosen)
-        titles = [str(weights) for weights in self.weightings]
-        errors = self._plotted_errors(shown, chosen)
-        drawn = _of_output(self._stacked(self.values)[:, shown], chosen)
-        if self.players.is_image:
-            maps = drawn[..., self.players.assignment]
-            return plots.plot_heat_maps(to_numpy(self.inputs)[shown], maps, labels, titles, errors)
-        row_names = [f"input {row}" for row in shown] if names is None else list(check_names("names", names))
-        if len(row_names) != len(shown):
+        row_names = [] if names is None else list(check_names("names", names))
+        if names is not None and len(row_names) != len(shown):
             raise ValueError(f"names has {len(row_names)} entries for {len(shown)} inputs")
-        row_titles = [self._with_output(name, label) for name, label in zip(row_names, labels, strict=True)]
-        features = self._features(shown)
-        entries = [[feature.text(row) for feature in features] for row in range(len(shown))]
-        return plots.plot_bars(drawn, self.players.names, row_titles, titles, errors, entries=entries)
+        image_style = _check_style(style, sign, limit)
+        check_flag("smooth", smooth)
+        if self.players.is_image:
+            return self._plot_images(shown, output, row_names, image_style, smooth=smooth, images=images)
+        if image_style != plots.ImageStyle() or not smooth or images is not None:
+            raise ValueError(
+                "style, sign, smooth, limit and images are for images, and these inputs are rows of a table"
+            )
+        return self._plot_bars(shown, output, row_names or [f"input {row}" for row in shown])
+
+    def _plot_bars(
+        self, rows: Int[ndarray, " rows"], output: int | str | Sequence[int | str] | None, names: Sequence[str]
+    ) -> Figure:
+        """Draw bars for rows of a table, a panel for each weighting."""
+        columns = self._columns_of(rows, output)  # type: ignore[arg-type]  # a list is refused there
+        labels = self._output_labels(rows, columns)
+        features = self._features(rows)
+        return plots.plot_bars(
+            of_output(self._stacked(self.values)[:, rows], columns),
+            self.players.names,
+            [self._with_output(name, label) for name, label in zip(names, labels, strict=True)],
+            [str(weights) for weights in self.weightings],
+            self._plotted_errors(rows, columns),
+            entries=[[feature.text(row) for feature in features] for row in range(len(rows))],
+        )
 
     def plot_importance(self, *, output: int | str | None = None, n_shown: int = MAX_PLAYERS) -> Figure:
         """Draw the mean |value| of each player over all rows of a table, a bar per weighting.
@@ -212,12 +236,12 @@ class AttributionPlots(Result):
         """
         self._check_table("plot_waterfall")
         check_whole("n_shown", n_shown)
-        rows = np.array([_check_place("row", row, len(self), "inputs")])
+        rows = np.array([check_place("row", row, len(self), "inputs")])
         columns = self._columns_of(rows, output)
         label = self._output_labels(rows, columns)[0]
         gaps = self.gaps()
         return plots.plot_waterfall(
-            _of_output(self._stacked(self.values)[:, rows], columns)[:, 0],
+            of_output(self._stacked(self.values)[:, rows], columns)[:, 0],
             float(to_numpy(self.base_values)[rows[0], columns[0]]),
             [feature.text(0) for feature in self._features(rows)],
             list(map(str, self.weightings)),
@@ -325,7 +349,7 @@ class AttributionPlots(Result):
         return features
 
     def _values_of(self, chosen: Chosen) -> Float[ndarray, "weights rows players"]:
-        return _of_output(self._stacked(self.values)[:, chosen.rows], chosen.columns).astype(np.float64)
+        return of_output(self._stacked(self.values)[:, chosen.rows], chosen.columns).astype(np.float64)
 
     def _choose(self, output: int | str | None, *, same_for_all: bool) -> Chosen:
         """Return the output that a picture of all rows shows.
@@ -342,10 +366,10 @@ class AttributionPlots(Result):
             is_output = to_numpy(self.outputs) == self._output_number(output)
             rows = np.flatnonzero(is_output.any(1))
             some = "" if len(rows) == len(self) else f", explained for {len(rows):,} of {len(self):,} inputs"
-            return Chosen(rows, is_output[rows].argmax(1), f"{_output_title(output)}{some}")
+            return Chosen(rows, is_output[rows].argmax(1), f"{output_title(output)}{some}")
         columns = self._columns_of(rows, output)
         labels = set(self._output_labels(rows, columns))
-        title = _output_title(labels.pop()) if len(labels) == 1 else "largest output of each input"
+        title = output_title(labels.pop()) if len(labels) == 1 else "largest output of each input"
         return Chosen(rows, columns, title)
 
     def _heading(self, chosen: Chosen) -> str:
@@ -353,41 +377,6 @@ class AttributionPlots(Result):
             return chosen.title  # says how many
         count = f"{len(chosen.rows):,} input{'' if len(chosen.rows) == 1 else 's'}"
         return count if self._has_nameless_output else f"{chosen.title} ({count})"
-
-    def _with_output(self, name: str, label: str) -> str:
-        """Return the name of a row and of its output, unless there is a single output without a name."""
-        return name if self._has_nameless_output else f"{name}, {_output_title(label)}"
-
-    @property
-    def _has_nameless_output(self) -> bool:
-        return self.output_names == ("output 0",)
-
-    def _output_labels(self, rows: Int[ndarray, " rows"], columns: Int[ndarray, " rows"]) -> list[str]:
-        """Return the names of one output of each row."""
-        return [self.output_names[int(number)] for number in to_numpy(self.outputs)[rows, columns]]
-
-    def _largest(self, rows: Int[ndarray, " rows"]) -> Int[ndarray, " rows"]:
-        """Return the output of each row that has the largest prediction, under the first weighting."""
-        return (to_numpy(self.base_values)[rows] + self._stacked(self.values)[0, rows].sum(1)).argmax(1)
-
-    def _columns_of(self, rows: Int[ndarray, " rows"], output: int | str | None) -> Int[ndarray, " rows"]:
-        """Return which explained output of each row is shown."""
-        if output is None:
-            return self._largest(rows)
-        if isinstance(output, str):
-            is_output = to_numpy(self.outputs)[rows] == self._output_number(output)
-            lacking = rows[~is_output.any(1)]
-            if len(lacking):
-                raise ValueError(f"output {output!r} was not explained for input {lacking[0]}")
-            return is_output.argmax(1)
-        index = _check_place("output", output, to_numpy(self.outputs).shape[1], "explained outputs")
-        return np.full_like(rows, index)
-
-    def _output_number(self, output: str) -> int:
-        """Return the number of an explained output by its name."""
-        explained = np.unique(to_numpy(self.outputs)).tolist()
-        check_choice("output", output, [self.output_names[number] for number in explained])
-        return self.output_names.index(output)
 
     def _check_player(self, argument: str, player: int | str) -> int:
         """Return the number of a player that is given by name or number."""
@@ -400,7 +389,7 @@ class AttributionPlots(Result):
                     f"{argument} must be one of the players {shorten(list(names), 200)}; got {player!r}{hint}"
                 )
             return names.index(player)
-        return _check_place(argument, player, len(names), "players")
+        return check_place(argument, player, len(names), "players")
 
     def _check_table(self, method: str) -> None:
         """Raise an error that says which picture to draw instead, unless players are columns of a table."""
@@ -409,48 +398,14 @@ class AttributionPlots(Result):
                 f"{method} needs players that are columns of a table, and these are parts of images; use plot()"
             )
 
-    def _check_rows(self, rows: object) -> list[int]:
-        if isinstance(rows, int):
-            return list(range(min(check_whole("rows", rows), len(self))))
-        if isinstance(rows, str) or not isinstance(rows, Sequence | ndarray) or not len(rows):
-            raise TypeError(f"rows must be a number of inputs or a list of their indices, got {rows!r}")
-        return [_check_place("rows", row, len(self), "inputs") for row in rows]
 
-    def _plotted_errors(self, rows: Int[ndarray, " rows"], columns: Int[ndarray, " rows"]) -> plots.Errors:
-        source = "" if self.n_calls is None else f"{self.provenance['method']}, {self.n_calls:,} calls"
-        errors: Array
-        if self.stderr is not None:
-            errors, note = self.stderr, "standard error"
-        elif self.expected_error is not None:
-            errors, note = self._error_per_player(), "expected error"
-        else:
-            return plots.Errors(None, "", source)
-        return plots.Errors(_of_output(self._stacked(errors)[:, rows], columns), note, source)
-
-    def _stacked(self, array: Array) -> Float[ndarray, "weights batch players outputs"]:
-        """Return values or errors as a numpy array that has an axis for the weightings in any case."""
-        plain = to_numpy(array)
-        return plain if isinstance(self.weights, list) else plain[None]
-
-    def _error_per_player(self) -> Float[ndarray, "*weights batch players outputs"]:
-        return np.broadcast_to(to_numpy(self.expected_error)[..., None, :], tuple(self.values.shape))
-
-
-def _check_place(argument: str, place: int, count: int, what: str) -> int:
-    """Return a number from 0 to below a count, or raise an error that names the argument."""
-    number = check_whole(argument, place, minimum=0)
-    if number >= count:
-        raise ValueError(f"{argument} must be below {count}, the number of {what}; got {number}")
-    return number
-
-
-def _of_output(
-    values: Float[ndarray, "weights rows players outputs"], output: Int[ndarray, " rows"]
-) -> Float[ndarray, "weights rows players"]:
-    """Return the values of one output of each row."""
-    return values[:, np.arange(len(output)), :, output].transpose(1, 0, 2)
-
-
-def _output_title(name: str) -> str:
-    """Return a title for an output, whose name may already start with "output"."""
-    return name if name.startswith("output") else f"output {name}"
+def _check_style(style: Style, sign: Sign | Literal["auto"], limit: float | None) -> plots.ImageStyle:
+    """Return how values are drawn over images, or raise an error that names the argument."""
+    check_choice("style", style, get_args(Style))
+    check_choice("sign", sign, ("auto", *get_args(Sign)))
+    if style == "masked_image" and sign == "all":
+        raise ValueError("sign='all' needs colors, which a masked image has none of; use 'positive' or 'absolute'")
+    if limit is not None and check_real("limit", limit) <= 0:
+        raise ValueError(f"limit must be above 0, got {limit:g}")
+    drawn: Sign = ("positive" if style == "masked_image" else "all") if sign == "auto" else sign
+    return plots.ImageStyle(style, drawn, None if limit is None else float(limit))

@@ -6,14 +6,19 @@ from fwshapley.plots.curves import plot_curves, plot_fidelity, plot_training, pl
 from fwshapley.plots.dependence import find_partner, plot_dependence
 from fwshapley.plots.features import Feature
 from fwshapley.plots.figure import COLORS, Errors, new_figure
-from fwshapley.plots.images import plot_gallery, plot_heat_maps
+from fwshapley.plots.images import Captions, ImageStyle, plot_gallery, plot_heat_maps
 from fwshapley.plots.importance import plot_importance
+from fwshapley.plots.inclusion import Inclusion, animate_inclusion, plot_inclusion
 from fwshapley.plots.waterfall import plot_waterfall
 
 __all__ = [
     "COLORS",
+    "Captions",
     "Errors",
     "Feature",
+    "ImageStyle",
+    "Inclusion",
+    "animate_inclusion",
     "find_partner",
     "new_figure",
     "plot_bars",
@@ -24,6 +29,7 @@ __all__ = [
     "plot_gallery",
     "plot_heat_maps",
     "plot_importance",
+    "plot_inclusion",
     "plot_training",
     "plot_values",
     "plot_waterfall",

@@ -22,6 +22,7 @@ MAX_DIGITS = 6
 MAX_TICKS = 5
 MAX_WHOLE = 10**6
 LEAST_WHOLE = 10**4
+ALMOST_ALL = 0.9
 
 
 class Errors(NamedTuple):
@@ -96,6 +97,11 @@ def short_number(number: float) -> str:
     """Return a number in few letters: with four significant digits, and without an exponent below a million."""
     is_plain = LEAST_WHOLE <= abs(number) < MAX_WHOLE or number.is_integer()
     return f"{number:.0f}" if is_plain and abs(number) < MAX_WHOLE else f"{number:.4g}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent: with two digits, and three close to 100 %."""
+    return f"{float(f'{100 * share:.{3 if share > ALMOST_ALL else 2}g}'):.10g} %"
 
 
 def strip_frame(axes: Axes) -> None:
