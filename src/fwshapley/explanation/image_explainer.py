@@ -31,9 +31,9 @@ from fwshapley.explanation.default_outputs import default_outputs
 from fwshapley.explanation.image_layout import WITH_CHANNELS
 from fwshapley.explanation.input_checks import Outputs, check_inputs, choose_outputs, freeze_model
 from fwshapley.explanation.input_reading import Transform, read_inputs
-from fwshapley.explanation.interventional_explainer import default_calls, fewest_calls
 from fwshapley.explanation.predictions import raw_outputs
 from fwshapley.explanation.removal import RemovalName, check_removal, encode_removal, make_fill
+from fwshapley.explanation.sampled_values import default_calls, fewest_calls
 from fwshapley.explanation.surrogate import Surrogate
 from fwshapley.games.masked_model import ManyPredictionsGame, MaskedModel
 from fwshapley.games.scales import KINDS, Output
