@@ -1042,6 +1042,12 @@ row(
     "players",
     lambda w: w.fit(images(20), fw.FeatureExplainer(seeded(ImageModel), fw.Superpixels(9), device="cpu")),
 )
+row(
+    fw.Explainer,
+    "players differ from image to image",
+    "players",
+    lambda _: fw.Explainer(seeded(ImageModel), images(20), players=fw.Superpixels(9), progress=False),
+)
 READERS: dict[str, object] = {
     "an empty Dataset": torch.utils.data.TensorDataset(images(0)),
     "a DataLoader of other images": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images(2, size=6))),

@@ -208,11 +208,15 @@ def test_a_grid_spreads_as_its_map_of_segments_does(height: int, width: int, pat
     assert torch.equal(players.spread(coalitions), by_index)
 
 
-@pytest.mark.parametrize("players", [fw.grid(4, 6, patch=2), fw.segments(QUADRANTS), columns(3, ["a", "b", "c"])])
+@pytest.mark.parametrize(
+    "players",
+    [fw.grid(4, 6, patch=2), fw.grid(4, 6, patch=(3, 4)), fw.segments(QUADRANTS), columns(3, ["a", "b", "c"])],
+)
 def test_players_survive_json(players: Players) -> None:
     again = Players.from_facts(json.loads(json.dumps(players.facts())), players.assignment)
     assert again.names == players.names
     assert again.grid == players.grid
+    assert repr(again) == repr(players)
     coalitions = all_coalitions(players.n_players)
     assert torch.equal(again.spread(coalitions), players.spread(coalitions))
 

@@ -94,6 +94,18 @@ def find_players(players: Players | FindPlayers, x: Array) -> Players:
     return found
 
 
+def check_fixed_players(players: object) -> None:
+    """Raise a TypeError unless there are no players, or those that are the same for all inputs."""
+    if players is None or isinstance(players, Players):
+        return
+    if callable(players) and not isinstance(players, type):
+        raise TypeError(
+            "players that differ from image to image cannot be learned, since a network has the same players for all; "
+            f"sample them with fw.ImageExplainer(model, {shorten(players)}), or pass fw.grid(...)"
+        )
+    raise TypeError(f"players must be made by columns, groups, grid or segments, got {type(players).__name__}")
+
+
 def _prepare(image: Array) -> Float[ndarray, "height width channels"]:
     """Return an image with channels last, scaled to numbers from 0 to 1, or raise an error."""
     pixels = check_numbers("image", image)

@@ -182,6 +182,14 @@ def test_a_removal_may_have_channels_last() -> None:
     assert_close(last.surrogate_.get_buffer("fill"), first.surrogate_.get_buffer("fill"))
 
 
+def test_a_module_that_wants_channels_last_is_told_what_it_got() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Flatten(), torch.nn.Linear(192, 2))
+    explainer = fw.FeatureExplainer(model, GRID, device="cpu")
+    message = r"inputs of shape \(22, 3, 8, 6\).*passed as \(images, height, width, channels\); a torch"
+    with pytest.raises(ValueError, match=message):
+        explainer.fit(X[:22].permute(0, 2, 3, 1), X[:4], progress=False)
+
+
 def test_what_may_be_read_in_two_ways_is_told() -> None:
     cube = torch.zeros(5, 4, 4, 4)
     with pytest.warns(UserWarning, match=r"x of shape \(5, 4, 4, 4\) may have channels first or last"):
@@ -198,6 +206,21 @@ def test_tables_may_be_lists_or_datasets() -> None:
     )
     assert torch.equal(plain, listed)
     assert torch.equal(plain, collected)
+    function = fw.Explainer(lambda x: x.sum(1), TensorDataset(table.double()), progress=False)
+    assert_close(function.explain(table[:3]).values[..., 0], (table[:3] - table.mean(0)).numpy(), check_dtype=False)
+
+
+def test_a_function_of_a_table_gets_lists_of_rows_as_they_are() -> None:
+    seen = []
+
+    def total(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        seen.append(x.dtype)
+        sums: NDArray[np.float64] = x.sum(1)
+        return sums
+
+    table = rows(30, 4).double().numpy() / 3
+    fit(fw.FeatureExplainer(total, device="cpu"), list(table))
+    assert set(seen) == {np.dtype(np.float64)}
 
 
 def fails(_: object) -> Tensor:
@@ -227,6 +250,8 @@ BAD: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
     "a transform that fails": (lambda: PICTURES, {"transform": fails}, r"transform failed on x\[0\]: KeyError"),
     "missing files": (lambda: ["nowhere.png"], {}, "nowhere.png"),
     "other entries": (lambda: [X[0], "a", None], {"transform": None}, r"x\[1\]"),
+    "objects": (lambda: [np.array([None, 3])], {}, r"x\[0\] must be an array of real numbers, got object"),
+    "complex numbers": (lambda: [X[0] * 1j], {}, r"x\[0\] must be an array of real numbers, got torch.complex64"),
     "labels": (lambda: Items([3]), {}, r"x\[0\] must be a tensor, an array, a PIL image or a path, got 3"),
 }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from jaxtyping import Bool
 from numpy import ndarray
 
-from fwshapley._internal.checks import Array, check_choice, check_flag, check_kind, check_seed
+from fwshapley._internal.checks import Array, check_choice, check_flag, check_seed
 from fwshapley._internal.progress import announce
 from fwshapley._internal.wording import counted, duration
 from fwshapley.explanation.attribution import Attribution
@@ -26,6 +26,7 @@ from fwshapley.explanation.method_choice import (
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
+from fwshapley.superpixels import check_fixed_players
 from fwshapley.tables.unusable_entries import UnusableEntry
 from fwshapley.training.budget import Budget, check_budget
 
@@ -111,8 +112,7 @@ class Explainer:
         check_choice("game", game, get_args(Game))
         check_choice("method", method, get_args(Method))
         check_choice("output", output, ("auto", *get_args(Output)))
-        if players is not None:
-            check_kind("players", players, Players)
+        check_fixed_players(players)
         check_budget(budget)
         check_seed(seed)
         check_flag("progress", progress)

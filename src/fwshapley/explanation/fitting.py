@@ -21,7 +21,6 @@ from fwshapley._internal.checks import (
     check_kind,
     check_names,
     check_seed,
-    shorten,
 )
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.progress import announce
@@ -62,6 +61,7 @@ from fwshapley.networks.unet import UNet
 from fwshapley.objectives import Kernel, Multilinear, Objective, Sample, SumConstraint
 from fwshapley.players import Players, columns
 from fwshapley.semivalues import KernelKind, Semivalue, check_semivalue
+from fwshapley.superpixels import check_fixed_players
 from fwshapley.tables.network_encoding import TableSchema, describe_table
 from fwshapley.tables.trained_categories import find_categories
 from fwshapley.training.batches import Batch, Shard, derive_seed
@@ -324,14 +324,7 @@ def _announce_batches(part: str, batch_size: int, usual: int, steps: int, option
 def check_arguments(explainer: FeatureExplainer) -> Objective:
     """Raise an error that names a wrong argument of the constructor; return the objective."""
     check_choice("output", explainer.output, ("auto", *get_args(Output)))
-    if callable(explainer.players) and not isinstance(explainer.players, type):
-        raise TypeError(
-            "players that differ from image to image cannot be learned, since a network has the same players for all; "
-            f"sample them with fw.ImageExplainer(model, {shorten(explainer.players)}), or pass fw.grid(...)"
-        )
-    if explainer.players is not None and not isinstance(explainer.players, Players):
-        kind = type(explainer.players).__name__
-        raise TypeError(f"players must be made by columns, groups, grid or segments, got {kind}")
+    check_fixed_players(explainer.players)
     if explainer.surrogate is not None and not isinstance(explainer.surrogate, nn.Module):
         check_choice("surrogate", explainer.surrogate, ("auto",))
     if not callable(explainer.network):

@@ -18,7 +18,7 @@ from fwshapley._internal.checks import Array, check_kind, shorten
 from fwshapley._internal.tensor_checks import as_tensor, to_precision
 from fwshapley._internal.wording import listed
 from fwshapley.explanation.black_box import BlackBox, find_form
-from fwshapley.explanation.image_layout import Layout
+from fwshapley.explanation.image_layout import AXES, Layout
 from fwshapley.explanation.input_reading import as_array
 from fwshapley.explanation.model_functions import find_function, find_output, sum_to_one
 from fwshapley.explanation.predictions import as_columns, evaluation_mode, split_inputs
@@ -191,7 +191,7 @@ def freeze_model(
         layout: of the images that a function gets.
     """
     if isinstance(model, nn.Module):
-        frozen = freeze_module(model, x)
+        frozen = freeze_module(model, x, layout)
         meaning: Output = "probability" if output == "auto" else output
     else:
         function = find_function(model)
@@ -203,11 +203,19 @@ def freeze_model(
     return frozen, meaning, tuple(f"output {number}" for number in range(count)) if names is None else names
 
 
-def freeze_module(model: nn.Module, x: Float[Tensor, "some ..."]) -> nn.Module:
-    """Return a copy of a module in single precision that returns its outputs alone, on the device of some inputs."""
+def freeze_module(model: nn.Module, x: Float[Tensor, "some ..."], layout: Layout = "NCHW") -> nn.Module:
+    """Return a copy of a module in single precision that returns its outputs alone, on the device of some inputs.
+
+    Args:
+        model: a module, which is not changed.
+        x: some inputs, with channels first.
+        layout: in which images were passed, for errors.
+    """
     frozen = copy_in_single(model).to(x.device)
     precisions = precisions_of(model)
     note = f" (a copy in float32 was called; the model has {precisions} weights)" if precisions else ""
+    if layout != "NCHW":
+        note += f" (images were passed as {AXES[layout]}; a torch module gets channels first)"
     return select_output(frozen, find_entry(_call(frozen, x, note), len(x)))
 
 

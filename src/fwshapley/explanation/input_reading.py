@@ -232,7 +232,7 @@ def _to_tensor(item: Any, name: str, transform: Transform | None) -> Tensor:  # 
         if not _is_array(item):
             kind = "a PIL image" if _is_picture(item) else f"the path {shorten(item)}"
             raise TypeError(f"{name} is {kind}: pass transform=..., a function that makes a tensor of a PIL image")
-        return as_tensor(item).detach()
+        return _read_numbers(item, name)
     picture = _open(item) if isinstance(item, str | os.PathLike) else item
     try:
         made = transform(picture)
@@ -240,7 +240,15 @@ def _to_tensor(item: Any, name: str, transform: Transform | None) -> Tensor:  # 
         raise ValueError(f"transform failed on {name}: {describe_failure(error)}") from error
     if not _is_array(made):
         raise TypeError(f"transform must return a tensor or an array, it returned {shorten(made)} for {name}")
-    return as_tensor(made).detach()
+    return _read_numbers(made, f"what transform returned for {name}")
+
+
+def _read_numbers(array: Tensor | ndarray, name: str) -> Tensor:
+    """Return an array as a tensor, or raise an error that names it if it contains anything but numbers."""
+    try:
+        return as_tensor(array).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must be an array of real numbers, got {array.dtype} ({error})") from error
 
 
 def _allocate(name: str, part: Tensor, count: int | None, *, is_image: bool) -> Tensor:

@@ -59,6 +59,8 @@ class OtherInterfaces(ABC):
     ) -> Float[Tensor, "batch ..."]:
         """Explain inputs as captum's methods do: a tensor of their shape, with the player's value at each position.
 
+        Images get an axis for the batch and channels first, if they are passed in another form.
+
         Args:
             inputs: a batch.
             target: number of the output to explain, or one per input; None if there is only one.
