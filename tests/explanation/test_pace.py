@@ -43,15 +43,15 @@ class Slow(nn.Module):
         super().__init__()
         self.seconds = seconds
         self.inside = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
-        object.__setattr__(self, "clock", lambda: clock)  # copies share it
+        self.clock = clock
 
     def __deepcopy__(self, memo: dict[int, object]) -> Slow:
-        copied = Slow(self.clock(), self.seconds)
+        copied = Slow(self.clock, self.seconds)  # copies share it
         copied.load_state_dict(self.state_dict())
         return copied
 
     def forward(self, x: Tensor) -> Tensor:
-        self.clock().now += self.seconds * len(x) * (3 if torch.is_grad_enabled() else 1)
+        self.clock.now += self.seconds * len(x) * (3 if torch.is_grad_enabled() else 1)
         out: Tensor = self.inside(x)
         return out
 
@@ -78,7 +78,7 @@ def test_a_fit_takes_its_seconds_however_slow_the_model_and_large_the_data(
         explainer = fw.FeatureExplainer(model, GRID, network=lambda channels: Plain(channels, clock), device="cpu")
         explainer.fit(x, x[:1000], budget=fw.Budget(seconds=budget), progress=False)
     assert clock.now <= 1.15 * budget + 3
-    assert all(history.steps >= 20 for history in explainer.histories_.values())
+    assert {part: (h.steps, h.stopped) for part, h in explainer.histories_.items() if h.steps < 15} == {}
 
 
 class Plain(nn.Module):
@@ -87,10 +87,10 @@ class Plain(nn.Module):
     def __init__(self, channels: int, clock: Clock) -> None:
         super().__init__()
         self.body = nn.Linear(64, 4 * channels)
-        object.__setattr__(self, "clock", lambda: clock)
+        self.clock = clock
 
     def forward(self, x: Tensor) -> Tensor:
-        self.clock().now += 0.01
+        self.clock.now += 0.01
         out: Tensor = self.body(x.flatten(1)).unflatten(1, (4, -1))
         return out
 
@@ -104,8 +104,18 @@ def test_the_time_of_an_input_is_measured_on_few_of_them(clock: Clock) -> None:
         return x
 
     assert time_of_input(call, torch.ones(50, 1)) == pytest.approx(0.004)
-    assert asked == [1, 1, 4, 16]
+    assert asked == [1, 1, 4, 16, 16, 16]
     assert time_of_input(lambda x: x, torch.ones(3, 1)) == 0
+
+
+def test_a_call_that_was_interrupted_does_not_count(clock: Clock) -> None:
+    pauses = iter([0.0, 0.5, 0.0, 0.0])
+
+    def call(x: Tensor) -> Tensor:
+        clock.now += 0.03 + next(pauses)
+        return x
+
+    assert time_of_input(call, torch.ones(50, 1)) == pytest.approx(0.03)
 
 
 def test_what_a_budget_affords_is_between_two_limits() -> None:

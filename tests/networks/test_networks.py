@@ -271,6 +271,7 @@ def test_an_encoder_is_a_copy_that_stays_in_evaluation_mode_while_it_learns() ->
     wake(network)
     network.train()
     assert network.training
+    assert network.taps is not None
     assert not any(module.training for module in network.taps.modules())
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     optimizer = torch.optim.SGD([each for each in network.parameters() if each.requires_grad], lr=0.1)

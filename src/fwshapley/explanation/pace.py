@@ -79,16 +79,22 @@ def measure_pace(
 
 
 def time_of_input(call: Callable[[Tensor], Tensor], x: Float[Tensor, "rows ..."]) -> float:
-    """Return the seconds that a call takes for each input, from the smallest batch whose time can be told."""
-    call(x[:1])  # the first call prepares what later ones use
-    count = 1
-    while True:
+    """Return the seconds that a call takes for each input: from the smallest batch whose time can be told.
+
+    Other processes may interrupt a call, so the shortest of three counts.
+    """
+
+    def time_once(count: int) -> float:
         started = time.monotonic()
         float(call(x[:count]).sum())  # waits for the device
-        seconds = time.monotonic() - started
-        if seconds >= TIMED_SECONDS or count >= len(x):
-            return seconds / min(count, len(x))
-        count *= 4
+        return time.monotonic() - started
+
+    call(x[:1])  # the first call prepares what later ones use
+    count, seconds = 1, time_once(1)
+    while seconds < TIMED_SECONDS and count < len(x):
+        count = min(4 * count, len(x))
+        seconds = time_once(count)
+    return min(seconds, time_once(count), time_once(count)) / count
 
 
 def _save(pace: Pace, path: Path) -> None:

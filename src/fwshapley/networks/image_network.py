@@ -56,7 +56,8 @@ class ImageNetwork(nn.Module):
         if width is None:
             width = WIDE if sum(map(torch.numel, surrogate.parameters())) >= LARGE_SURROGATE else NARROW
         self.sizes = _grids(players)
-        self.patch = tuple(-(-pixels // cells) for pixels, cells in zip(example.shape[-2:], self.sizes[0], strict=True))
+        rows, columns = self.sizes[0]
+        self.patch = (-(-example.shape[-2] // rows), -(-example.shape[-1] // columns))
         self.joining = _levels_of_maps(self.taps.resolutions if self.taps else [], self.sizes)
         sides = [sum(taps.channels[number] for number in numbers) for numbers in self.joining]
         self.embed = nn.Conv2d(example.shape[1], width, self.patch, self.patch)
@@ -74,7 +75,7 @@ class ImageNetwork(nn.Module):
     def forward(self, x: Float[Tensor, "batch image_channels height width"]) -> Float[Tensor, "batch players channels"]:
         """Attribution channels of every player."""
         maps = self.taps(x) if self.taps else []
-        whole = tuple(cells * pixels for cells, pixels in zip(self.sizes[0], self.patch, strict=True))
+        whole = (self.sizes[0][0] * self.patch[0], self.sizes[0][1] * self.patch[1])
         hidden = self.embed(x if x.shape[-2:] == whole else functional.interpolate(x, whole)) + self.position
         levels = []
         for block, size, numbers in zip(self.down, self.sizes, self.joining, strict=True):

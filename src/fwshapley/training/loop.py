@@ -185,11 +185,8 @@ class _Run(Resumable):
 
     def start(self) -> None:
         """Prepare the module and the optimizer; the seconds of the budget may have begun before."""
-        self._clock = time.monotonic()
         options = self.options
-        if options.budget.seconds is not None and options.started is not None:
-            longest = (1 - MIN_TRAINING_SHARE) * options.budget.seconds
-            self._preparation = min(max(self._clock - options.started, 0.0), longest)
+        began = time.monotonic() if options.started is None else options.started
         self.module.to(self.device).train()
         self.optimizer = torch.optim.AdamW(
             [parameter for parameter in self.module.parameters() if parameter.requires_grad],
@@ -201,6 +198,10 @@ class _Run(Resumable):
         with self.private.turn():
             self._prepared, self._stepper = self.private.accelerator.prepare(callable_module, self.optimizer)
         self.generator = torch.Generator(self.device)
+        self._clock = time.monotonic()
+        if options.budget.seconds is not None:  # the first optimizer of a process imports for seconds
+            longest = (1 - MIN_TRAINING_SHARE) * options.budget.seconds
+            self._preparation = min(max(self._clock - began, 0.0), longest)
 
     def step(self) -> None:
         """Take one step; report, validate and stop where that is due."""
