@@ -34,6 +34,8 @@ UNITS: Mapping[str, str] = {
 """What values of a scale change; others change the output itself."""
 
 LOG_ODDS = ("logit", "label_logit")
+"""Scales of log odds."""
+
 MAX_TITLE = 24
 """Letters of the name of an output above an image."""
 

@@ -120,7 +120,7 @@ def plot_heat_maps(
     panel = PANEL * height / width
     lines = max(text.count("\n") for text in (*captions.images, *itertools.chain(*captions.panels))) + min(n_outputs, 2)
     figure = new_figure(
-        width=PANEL * (1 + n_weights * n_outputs), height=n_rows * (panel + LINE * lines + BAR_HEIGHT) + 0.3
+        width=PANEL * (1 + n_weights * n_outputs), height=n_rows * (panel + LINE * lines + BAR_HEIGHT) + 0.45
     )
     axes = figure.subplots(n_rows, 1 + n_weights * n_outputs, squeeze=False)
     for row, cells in enumerate(axes):
