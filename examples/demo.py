@@ -107,8 +107,13 @@ def explain_digits(report: Report, console: Console, seconds: float, exact_input
     picture.savefig(out / "digits.png")
     report.figure(
         picture,
-        "Red patches speak for the predicted class, blue ones against it. Small coalitions count most on the left, "
+        "Orange patches speak for the predicted class, blue ones against it. Small coalitions count most on the left, "
         "large ones on the right.",
+    )
+    report.figure(
+        attribution.plot_inclusion(explainer.game(x[0])),
+        "What suffices for the first digit: its patches in the order of their values, and what the surrogate predicts "
+        "from them alone.",
     )
 
 

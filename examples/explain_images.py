@@ -39,7 +39,7 @@ for number, output in enumerate(attribution.outputs[:, 0].tolist()):
         best = ", ".join(players.names[player] for player in values.topk(3).indices.tolist())
         print(f"  {weights!s:>12}: {best}")
 
-# %% A picture: red patches speak for the digit, blue ones against it.
+# %% A picture: orange patches speak for the digit, blue ones against it.
 attribution.plot(rows=4).savefig("explain_images.png")
 print("explain_images.png shows all of them.")
 

@@ -37,6 +37,6 @@ def test_the_demo_writes_its_report(tmp_path: Path) -> None:
     ran = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own script
     assert "every weighting: Shapley" in ran.stdout
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count("<img") == 4
+    assert page.count("<img") == 5
     assert "FastSHAP" in page
     assert "leave-one-out" in page

@@ -5,11 +5,13 @@ import os
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -185,6 +187,30 @@ def test_pictures_need_the_model_and_are_read_as_fitted(images: Path, tmp_path: 
     sys.path.remove(str(images))
     expected = explainer.explain((pixels[None, None] - 0.5) / 0.25, outputs=[output]).values[0, :, 0]
     assert np.allclose(found, expected.numpy(), atol=1e-6)
+
+
+def test_titles_of_pictures_tell_the_file_and_what_the_model_predicts(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    plot = fw.Attribution.plot
+
+    def keep(*shown: Any, **options: Any) -> Figure:  # noqa: ANN401 - of `plot`
+        drawn.append(plot(*shown, **options))
+        return drawn[-1]
+
+    monkeypatch.setattr(fw.Attribution, "plot", keep)
+    arguments = ["--model", f"{images / 'models.py'}:images", "--out", tmp_path / "out", "--pictures", "2"]
+    code, _, err = run("explain", images / "explainer", images / "pictures", *arguments, "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert [figure.get_suptitle() for figure in drawn] == ["a/000.png", "a/002.png"]
+    with np.load(tmp_path / "out" / "values.npz", allow_pickle=False) as file:
+        shares = [file["model_prediction"][row, file["outputs"][row, 0]] for row in range(2)]
+        names = [file["output_names"][file["outputs"][row, 0]] for row in range(2)]
+    titles = [figure.axes[0].get_title().split("\n") for figure in drawn]
+    assert [title[0] for title in titles] == names
+    told = [float(title[1].removeprefix("model: ").removesuffix(" %")) for title in titles]
+    assert told == pytest.approx([100 * share for share in shares], rel=0.05)
 
 
 def _image_model(folder: Path) -> torch.nn.Module:

@@ -320,3 +320,4 @@ def test_one_weighting_and_images(tmp_path: Path) -> None:
     told = text_of(write_report(explainer, images(3, seed=1), tmp_path / "page.html", n_calls=64, progress=False))
     assert "Beta(4, 1)" in told
     assert "Shapley" not in told.replace("fwshapley", "")
+    assert "What suffices: the first input with more and more of its players shown" in told

@@ -23,11 +23,16 @@ from fwshapley._internal.wording import counted
 from fwshapley.cli.input_files import Inputs
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.explanation.attribution import Attribution
+from fwshapley.explanation.image_plots import LOG_ODDS
 from fwshapley.games.scales import Kind
+from fwshapley.plots.figure import readable
 from fwshapley.semivalues import Semivalue
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+MAX_TITLE = 80
+"""Letters of the title of a picture."""
 
 VALUES, PICTURES = "values", "pictures"
 SKIPPED = "skipped.csv"
@@ -98,9 +103,10 @@ def write_explanations(results: Explanations, folder: Path, *, form: FileFormat 
             for name, draw in summaries.items():
                 draw(shown).savefig(stack.enter_context(written_whole(folder / name)))
             for place, path in enumerate(drawn):
-                figure = shown.plot([place], names=[results.name(place)])
+                name = results.name(place)
+                figure = shown.plot([place], names=None if shown.players.is_image else [name])
                 if shown.players.is_image:
-                    figure.suptitle(results.name(place), fontsize="medium")
+                    figure.suptitle(readable(name, MAX_TITLE), fontsize="medium")
                 figure.savefig(stack.enter_context(written_whole(path)))
         for path in outdated:
             path.unlink(missing_ok=True)
@@ -124,11 +130,17 @@ def _listed_files(folder: Path) -> list[str]:
 
 
 def _as_pictures(results: Explanations) -> Attribution:
-    """Return the attribution with images as they were before they were normalized."""
+    """Return the attribution with images as they were before they were normalized, and what the model predicts."""
     attribution = results.attribution
     if not attribution.players.is_image:
         return attribution
-    return replace(attribution, inputs=torch.from_numpy(results.format.denormalize(attribution.inputs.numpy())))
+    images = torch.from_numpy(results.format.denormalize(attribution.inputs.numpy()))
+    shown = replace(attribution, inputs=images)
+    if "the model" not in results.predictions:
+        return shown
+    predictions = results.predictions["the model"].gather(1, attribution.outputs)
+    are_odds = attribution.provenance.get("output") in LOG_ODDS
+    return replace(shown, predictions=predictions.logit() if are_odds else predictions)
 
 
 def _picture_names(results: Explanations, count: int) -> list[str]:

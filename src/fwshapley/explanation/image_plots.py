@@ -34,6 +34,8 @@ UNITS: Mapping[str, str] = {
 """What values of a scale change; others change the output itself."""
 
 LOG_ODDS = ("logit", "label_logit")
+"""Scales of log odds."""
+
 MAX_TITLE = 24
 """Letters of the name of an output above an image."""
 
@@ -150,7 +152,7 @@ class ImagePlots(ShownValues):
         columns = np.stack([self._columns_of(rows, each) for each in chosen])  # (outputs, rows)
         values = np.stack([of_output(self._stacked(self.values)[:, rows], each) for each in columns], 1)
         pictures = self._pictures(images)[rows]
-        times = math.ceil(MIN_SIDE / min(pictures.shape[-2:]))
+        times = math.ceil(MIN_SIDE / max(pictures.shape[-2:]))
         grid = self.players.grid if smooth else None
         maps = [
             spread_values(values[:, :, place], self._assignment_of(row), grid=grid, times=times)
@@ -190,7 +192,7 @@ class ImagePlots(ShownValues):
         scale = self.provenance.get("output")
         predictions = to_numpy(self.predictions)[rows, columns].astype(np.float64)
         if scale in LOG_ODDS:
-            predictions = 1 / (1 + np.exp(-predictions))
+            predictions = (1 + np.tanh(predictions / 2)) / 2  # the logistic function, without overflow
         texts = [percent(share) if scale in UNITS else short_number(share) for share in predictions.tolist()]
         return [f"{label}\nmodel: {text}" for label, text in zip(labels, texts, strict=True)]
 

@@ -190,7 +190,7 @@ def write_report(
         page.text(str(judge(None, reproduction=evidence.reproduction, score=score)))
         _add_checks(page, evidence, None, explainer.fidelity_)
         _add_agreement(page, evidence)
-    add_pictures(page, explained, weightings[evidence.reference], n_shown=n_shown)
+    add_pictures(page, explainer, explained, weightings[evidence.reference], n_shown=n_shown)
     _add_training(page, explainer)
     _add_provenance(page, explained)
     return page.write(path)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from fwshapley._internal.html import Report
 from fwshapley.explanation.attribution import Attribution
+from fwshapley.explanation.feature_explainer import FeatureExplainer
 from fwshapley.semivalues import Semivalue
 
 
-def add_pictures(page: Report, explained: Attribution, weights: Semivalue, *, n_shown: int) -> None:
-    """Add heat maps of the first images under all weightings, or pictures of a table.
+def add_pictures(
+    page: Report, explainer: FeatureExplainer, explained: Attribution, weights: Semivalue, *, n_shown: int
+) -> None:
+    """Add values over the first images under all weightings and what suffices for the first, or pictures of a table.
 
     Args:
         page: to add them to.
+        explainer: plays the games of what suffices.
         explained: under a list of weightings.
         weights: the one of pictures that show a single weighting.
         n_shown: inputs that are drawn.
@@ -20,10 +24,18 @@ def add_pictures(page: Report, explained: Attribution, weights: Semivalue, *, n_
     drawn = explained if is_image else explained.of(weights)
     page.section("Examples").figure(
         drawn.plot(n_shown),
-        f"{', '.join(map(str, drawn.weightings))} values, one row per input. Red or orange players raise the output, "
-        "blue players lower it.",
+        f"{', '.join(map(str, drawn.weightings))} values, one row per input. Orange players raise the output, blue "
+        "players lower it."
+        + " The strongest color is the largest value of an image under a weighting; color bars tell it."
+        * is_image,
     )
     if is_image:
+        page.figure(
+            explained.plot_inclusion(explainer.game(explained.inputs[0])),
+            "What suffices: the first input with more and more of its players shown, those of the largest values "
+            "first, and what the surrogate predicts from them. The frame marks the fewest players that raise its "
+            "output by 90 % of what all players raise it. Good values raise it sooner than random orders do.",
+        )
         return
     page.figure(
         drawn.plot_waterfall(0),

@@ -118,10 +118,9 @@ def plot_heat_maps(
     shown = choose_sign(maps, style.sign)
     largest = np.abs(shown).max((1, 3, 4))
     panel = PANEL * height / width
-    lines = max(text.count("\n") for text in (*captions.images, *itertools.chain(*captions.panels))) + min(n_outputs, 2)
-    figure = new_figure(
-        width=PANEL * (1 + n_weights * n_outputs), height=n_rows * (panel + LINE * lines + BAR_HEIGHT) + 0.3
-    )
+    breaks = max(text.count("\n") for text in (*captions.images, *itertools.chain(*captions.panels)))
+    above = LINE * (breaks + (2 if n_outputs > 1 else 1))
+    figure = new_figure(width=PANEL * (1 + n_weights * n_outputs), height=n_rows * (panel + above + BAR_HEIGHT) + 0.45)
     axes = figure.subplots(n_rows, 1 + n_weights * n_outputs, squeeze=False)
     for row, cells in enumerate(axes):
         image = scale_pixels(images[row])

@@ -33,7 +33,7 @@ HIDDEN = np.array([0.84, 0.87, 0.94])
 """Color of hidden pixels, a pale blue."""
 
 MIN_SIDE = 224
-"""Pixels of the shorter side of a picture, at least, so that values are smooth between the patches of small images."""
+"""Pixels of the longer side of a picture, at least, so that values are smooth between the patches of small images."""
 
 
 def spread_values(
