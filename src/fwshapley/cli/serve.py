@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from fwshapley.cli.console import errors_explained, print_line
+
+if TYPE_CHECKING:
+    from fwshapley.serving.served_model import ServedModel
 
 TOKEN_VARIABLE = "FWSHAPLEY_TOKEN"  # noqa: S105 - the name of a variable, not a token
 
@@ -49,7 +50,7 @@ def serve(
 
     Start with: fwshapley serve --demo
     """
-    with errors_explained(), ExitStack() as stack:
+    with errors_explained():
         try:
             from fwshapley.serving.batching import BatchLimits  # noqa: PLC0415 - of an extra, as the next three
             from fwshapley.serving.http_server import HttpServer, log_as_json  # noqa: PLC0415
@@ -59,13 +60,14 @@ def serve(
             message = f"{error.name} is missing: install it with pip install 'fwshapley[serve]'"
             raise ModuleNotFoundError(message) from error
         paths = list(folders or [])
-        if demo:
-            from fwshapley.cli.serve_demo import make_demo  # noqa: PLC0415 - imports scikit-learn's data
-
-            print_line("training two small explainers on bundled data, which takes about 15 seconds")
-            paths += make_demo(Path(stack.enter_context(tempfile.TemporaryDirectory())))
-        if not paths:
+        if not paths and not demo:
             raise ValueError("give folders of explainers, or --demo")
+        examples: dict[str, ServedModel[Any, Any]] = {}
+        if demo:
+            from fwshapley.cli.serve_demo import make_demo  # noqa: PLC0415 - trains, and imports scikit-learn's data
+
+            print_line("training two small explainers on bundled data, which takes about 20 seconds")
+            examples |= make_demo()
         settings = ServerSettings(
             host=host,
             port=port,
@@ -75,7 +77,7 @@ def serve(
             max_instances=max_instances,
             batches=BatchLimits(rows=batch, delay=batch_delay / 1000, queued=max_queued, seconds=timeout),
         )
-        server = HttpServer(lambda: load_models(paths), settings, _announce)
+        server = HttpServer(lambda: load_models(paths) | examples, settings, _announce)
         log_as_json()
         server.run()
 

@@ -1,80 +1,109 @@
-"""Two small explainers of data that comes with scikit-learn: digits, and wines."""
+"""Two small explainers of data that comes with scikit-learn, for `fwshapley serve --demo`: digits, and wines."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import torch
 from sklearn.datasets import load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.neural_network import MLPClassifier
+from torch import Tensor, nn
 
 import fwshapley as fw
-from fwshapley.serving.model_folder import SAMPLES
+from fwshapley.explanation.onnx_export import TorchNetwork, describe_explainer
+from fwshapley.networks.mlp import MLP, zero
+from fwshapley.serving.exported_explainer import ExportedExplainer
+from fwshapley.serving.model_folder import make_learned
+from fwshapley.serving.served_model import LearnedModel
 
-SECONDS = 7.0
-"""Time for each explainer."""
+BUDGET = fw.Budget(seconds=60, steps=400)
+"""Of the training of each explainer."""
 
 N_SAMPLES = 12
 SIDE = 8
 BRIGHTEST = 16
+N_CLASSES = 10
+EPOCHS = 25
 
 
-def make_demo(folder: Path, budget: fw.Budget = fw.Budget(seconds=SECONDS)) -> list[Path]:  # noqa: B008 - immutable
-    """Train the explainers, and return their folders.
+def make_demo(budget: fw.Budget = BUDGET) -> dict[str, LearnedModel]:
+    """Train the explainers, and return them as models of a server.
 
     Args:
-        folder: that they are written to.
         budget: of each training.
     """
-    return [_make_digits(folder / "digits", budget), _make_wines(folder / "wines", budget)]
+    return {"digits": _make_digits(budget), "wines": _make_wines(budget)}
 
 
-def _make_digits(folder: Path, budget: fw.Budget) -> Path:
-    """Explain a logistic regression of handwritten digits, whose players are pixels."""
+def _make_digits(budget: fw.Budget) -> LearnedModel:
+    """Explain a perceptron that recognizes handwritten digits; the players are pixels."""
     pixels, labels = load_digits(return_X_y=True)
-    images = (pixels / BRIGHTEST).reshape(-1, 1, SIDE, SIDE).astype(np.float32)
-    order = np.random.default_rng(0).permutation(len(images))
-    train, test = order[N_SAMPLES * 5 :], order[: N_SAMPLES * 5]
-    model = LogisticRegression(max_iter=500, C=0.5).fit(pixels[train] / BRIGHTEST, labels[train])
-
-    def predict(batch: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        probabilities: np.ndarray[Any, Any] = model.predict_proba(batch.reshape(len(batch), -1))
-        return probabilities
-
-    names = [str(digit) for digit in range(10)]
-    players = fw.grid(SIDE, SIDE, patch=1)
-    explainer = fw.FeatureExplainer(predict, players, output_names=names, network="slim", device="cpu")
+    rows = (pixels / BRIGHTEST).astype(np.float32)
+    order = np.random.default_rng(0).permutation(len(rows))
+    train, test = order[200:], order[:200]
+    model = _as_module(_fit_perceptron(rows[train], labels[train]))
+    images = torch.from_numpy(rows.reshape(-1, 1, SIDE, SIDE))
+    names = [str(digit) for digit in range(N_CLASSES)]
+    explainer = fw.FeatureExplainer(
+        model, fw.grid(SIDE, SIDE, patch=1), network=PixelNetwork, output_names=names, device="cpu"
+    )
     explainer.fit(images[train], images[test], budget=budget, progress=False)
-    explainer.save(folder)
-    _write_samples(folder, images[test[:N_SAMPLES]].round(4).tolist())
-    return folder
+    return _serve("digits", explainer, images[test[:N_SAMPLES]].numpy().round(4).tolist())
 
 
-def _make_wines(folder: Path, budget: fw.Budget) -> Path:
+def _fit_perceptron(rows: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> MLPClassifier:
+    perceptron = MLPClassifier((64,), alpha=0.1, random_state=0)
+    for _ in range(EPOCHS):
+        perceptron.partial_fit(rows, labels, classes=range(N_CLASSES))
+    return perceptron
+
+
+def _as_module(perceptron: MLPClassifier) -> nn.Module:
+    """Return a perceptron of scikit-learn as a torch module that returns logits."""
+    first, last = (nn.Linear(*weights.shape) for weights in perceptron.coefs_)
+    for layer, weights, bias in zip((first, last), perceptron.coefs_, perceptron.intercepts_, strict=True):
+        layer.weight.data = torch.tensor(weights.T.copy(), dtype=torch.float32)
+        layer.bias.data = torch.tensor(bias, dtype=torch.float32)
+    return nn.Sequential(nn.Flatten(), first, nn.ReLU(), last)
+
+
+def _make_wines(budget: fw.Budget) -> LearnedModel:
     """Explain a forest of chemical measurements of wines, with expected errors."""
     table, labels = load_wine(return_X_y=True, as_frame=True)
     order = np.random.default_rng(0).permutation(len(table))
-    train, test = order[40:], order[:40]
-    forest = RandomForestClassifier(100, random_state=0)
-    model = make_pipeline(StandardScaler(), forest).fit(table.iloc[train], labels.iloc[train])
+    train, test = order[48:], order[:48]
+    model = RandomForestClassifier(100, random_state=0).fit(table.iloc[train], labels.iloc[train])
     names = ["barolo", "grignolino", "barbera"]
     explainer = fw.FeatureExplainer(model, output_names=names, device="cpu")
     explainer.fit(table.iloc[train], table.iloc[test], budget=budget, progress=False)
     explainer.calibrate(table.iloc[test], weights=[fw.Shapley(), fw.Beta(4, 1), fw.Beta(16, 1)], progress=False)
-    explainer.save(folder)
-    _write_samples(folder, _records(table.iloc[test[:N_SAMPLES]]))
-    return folder
+    samples = [
+        {str(name): value for name, value in row.items()} for row in table.iloc[test[:N_SAMPLES]].to_dict("records")
+    ]
+    return _serve("wines", explainer, samples)
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+class PixelNetwork(nn.Module):
+    """A perceptron from images to (batch, pixels, channels), zero at the start.
+
+    Args:
+        channels: for each pixel.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.body = MLP(SIDE * SIDE, SIDE * SIDE * channels)
+        zero(self.body.last)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Channels of every pixel."""
+        out: Tensor = self.body(x.flatten(1)).unflatten(1, (SIDE * SIDE, -1))
+        return out
 
 
-def _write_samples(folder: Path, instances: list[Any]) -> None:
-    (folder / SAMPLES).write_text(json.dumps({"instances": instances}), encoding="utf-8")
+def _serve(name: str, explainer: fw.FeatureExplainer, samples: list[Any]) -> LearnedModel:
+    exported = ExportedExplainer(describe_explainer(explainer), TorchNetwork(explainer))
+    return replace(make_learned(name, exported, "torch", None), samples=tuple(samples))

@@ -30,7 +30,7 @@ from fwshapley.serving.openapi import (
 )
 from fwshapley.serving.page import PAGE_FILES, describe_model, read_asset
 from fwshapley.serving.query import Query, read_query
-from fwshapley.serving.request_errors import FORBIDDEN_TYPE, MALFORMED, RequestError
+from fwshapley.serving.request_errors import MALFORMED, OTHER_TYPE, RequestError
 from fwshapley.serving.served_model import Answer, ServedModel
 from fwshapley.serving.service import Models, Service
 from fwshapley.serving.settings import ServerSettings
@@ -191,14 +191,13 @@ def _show_file(asset: str, media_type: str) -> Callable[[], Response]:
 async def _read_body(request: Request, *others: str) -> bytes:
     """Return the body of a request; raise a RequestError unless its type is that of the protocol.
 
-    Scripts of other pages can send forms and plain text without asking the browser, so these are refused.
+    Clients of the Open Inference Protocol give none.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    is_bytes = HEADER in request.headers and kind == ""
-    if kind not in (JSON_TYPE, *others) and not (others and is_bytes):
-        raise RequestError(f"the type must be {JSON_TYPE}", "Content-Type", status=FORBIDDEN_TYPE)
+    if kind not in ("", JSON_TYPE, *others):
+        raise RequestError(f"the type must be {JSON_TYPE}", "Content-Type", status=OTHER_TYPE)
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise RequestError("compressed bodies are not accepted", "Content-Encoding", status=FORBIDDEN_TYPE)
+        raise RequestError("compressed bodies are not accepted", "Content-Encoding", status=OTHER_TYPE)
     return await request.body()
 
 

@@ -19,7 +19,7 @@ from fwshapley.serving.metrics import Metrics
 from fwshapley.serving.request_errors import MALFORMED, TOO_LARGE, RequestError
 from fwshapley.serving.settings import ServerSettings
 
-UNAUTHORIZED, TIMED_OUT, CRASHED = 401, 408, 500
+UNAUTHORIZED, FORBIDDEN, TIMED_OUT, CRASHED = 401, 403, 408, 500
 OPEN_PATHS = ("/", "/page.js", "/mixtures.js", "/page.css", "/v2/health/live", "/v2/health/ready")
 """Paths that need no token: they tell nothing of the models."""
 
@@ -95,6 +95,9 @@ class Guard:
         host = headers.get("host", "").lower()
         if hosts is not None and re.sub(r":\d*$", "", host) not in hosts:
             return error_response("this server answers requests to localhost alone", status=MALFORMED, field="Host")
+        origin = headers.get("origin")
+        if origin is not None and origin not in self.settings.origins and origin.partition("://")[2].lower() != host:
+            return error_response("pages of other origins may not use this server", status=FORBIDDEN, field="Origin")
         is_open = scope["path"] in OPEN_PATHS and scope["method"] in ("GET", "HEAD")
         if self.settings.token is not None and not is_open:
             expected = f"Bearer {self.settings.token}".encode()

@@ -18,6 +18,7 @@ ERROR: Schema = {
 ERRORS: Mapping[int, str] = {
     400: "The body is malformed.",
     401: "A token is needed.",
+    403: "The request comes from a page of another origin.",
     404: "There is no such model.",
     408: "The body did not arrive in time.",
     413: "The body is too large.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MALFORMED, FORBIDDEN_TYPE, TOO_LARGE, INVALID, BUSY, LATE = 400, 415, 413, 422, 429, 503
+MALFORMED, OTHER_TYPE, TOO_LARGE, INVALID, BUSY, LATE = 400, 415, 413, 422, 429, 503
 
 
 class RequestError(ValueError):
