@@ -4,7 +4,7 @@
 const byId = (id) => document.getElementById(id);
 const PRESETS = [[1, 1, "Shapley"], [16, 1, "Beta(16, 1)"], [4, 1, "Beta(4, 1)"], [1, 4, "Beta(1, 4)"], [1, 16, "Beta(1, 16)"]];
 const MAX_BARS = 30;
-const page = { model: null, instance: null, answer: null, output: 0, order: [], answers: null, token: "" };
+const page = { model: null, instance: null, answer: null, output: 0, order: [], answers: null, token: "", asked: 0 };
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -71,9 +71,11 @@ function unpackAnswer(packed) {
 }
 
 async function show(instance) {
+  const number = ++page.asked; // only the last input that was asked for is shown
   tell("Explaining …");
   try {
     const answer = await explainInstance(instance);
+    if (number !== page.asked) return;
     Object.assign(page, { instance, answer });
     if (page.model.has_classes) page.output = answer.predictions.indexOf(Math.max(...answer.predictions));
     showInput();
@@ -82,7 +84,7 @@ async function show(instance) {
     render();
     tell("");
   } catch (error) {
-    tell(error.message, true);
+    if (number === page.asked) tell(error.message, true);
   }
 }
 
@@ -310,6 +312,7 @@ function render() {
   byId("view").replaceChildren(...(isImage() ? heatMaps(values, shown) : shown.map((output) => bars(values, output, shown.length > 1))));
   showNumbers(values);
   byId("python").textContent = pythonCode();
+  document.body.dataset.model = page.model.name;
   document.body.dataset.values = JSON.stringify(values.map((row) => row[page.output])); // for whoever checks the page
 }
 
@@ -492,8 +495,10 @@ function start(model) {
 }
 
 async function openModel(name) {
+  const number = ++page.asked;
   try {
-    start(await ask(`page/models/${name}`));
+    const model = await ask(`page/models/${name}`);
+    if (number === page.asked) start(model);
   } catch (error) {
     tell(error.message, true);
   }
