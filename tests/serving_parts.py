@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression
 
 import fwshapley as fw
-from fwshapley.explanation.onnx_export import TorchNetwork, describe_explainer
 from fwshapley.serving.exported_explainer import ExportedExplainer
 from fwshapley.serving.http_server import HttpServer
 from fwshapley.serving.mixtures import BanzhafNodes
@@ -88,8 +87,8 @@ def explained() -> dict[str, Explained]:
         generator = torch.Generator().manual_seed(0)
         for parameter in list(explainer.network_.parameters())[-2:]:  # far from zero
             parameter.copy_(torch.randn(parameter.shape, generator=generator))
-        exported = ExportedExplainer(describe_explainer(explainer), TorchNetwork(explainer))
-        model = replace(make_learned(name, exported, "torch", None), samples=samples[name])
+        model = make_learned(name, ExportedExplainer.of(explainer), "torch", None)
+        model = replace(model, samples=samples[name])
         served[name] = Explained(explainer, model)
     x = np.random.default_rng(0).normal(size=(30, 3))
     linear = fw.LinearExplainer(LinearRegression().fit(x, x @ [1, 2, 0]), x)
@@ -110,7 +109,7 @@ class Running:
     address: str
     session: requests.Session = field(default_factory=requests.Session)
 
-    def post(self, path: str, body: object, **options: Any) -> requests.Response:  # noqa: ANN401 - of requests
+    def post(self, path: str, body: Any, **options: Any) -> requests.Response:  # noqa: ANN401 - JSON
         return self.session.post(self.address + path, json=body, timeout=PATIENCE, **options)
 
     def get(self, path: str, **options: Any) -> requests.Response:  # noqa: ANN401 - of requests

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 import fwshapley as fw
 from fwshapley._internal.onnx_facts import FACTS_KEY
-from fwshapley.explanation.onnx_export import TorchNetwork, describe_explainer
 from fwshapley.objectives import Kernel, Multilinear
 from fwshapley.objectives import multilinear as of_training
 from fwshapley.serving import ExportedExplainer
@@ -35,7 +34,7 @@ TOLERANCE = 1e-5
 def fit(x: Any, *arguments: Any, **options: Any) -> fw.FeatureExplainer:  # noqa: ANN401 - of FeatureExplainer
     """Return an explainer after a few steps, with a last layer that is far from zero."""
     explainer = fw.FeatureExplainer(*arguments, **options)
-    same = {"augment": lambda x, _: x}  # so that no mixed rows are predicted, which takes longest
+    same: dict[str, Any] = {"augment": lambda x, _: x}  # so that no mixed rows are predicted, which takes longest
     explainer.fit(x, budget=fw.Budget(steps=3), batch_size=16, n_coalitions=4, progress=False, **same)
     generator = torch.Generator().manual_seed(0)
     for parameter in list(explainer.network_.parameters())[-2:]:
@@ -98,7 +97,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("exported")
     if request.param in IN_TORCH:
         original, x = IN_TORCH[request.param]()
-        return Case(original, x, ExportedExplainer(describe_explainer(original), TorchNetwork(original)), folder)
+        return Case(original, x, ExportedExplainer.of(original), folder)
     original, x = IN_FILES[request.param]()
     surrogate = None
     if request.param == "table":

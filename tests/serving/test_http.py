@@ -23,7 +23,9 @@ from fwshapley.serving.settings import ServerSettings
 from models import images
 from serving_parts import ERRORS_KNOWN, Explained, Running, as_instances, running, wines
 
-NUMBERS = {"rtol": 1e-5, "atol": 1e-6}
+
+def assert_close(ours: Any, theirs: Any) -> None:  # noqa: ANN401 - arrays and tensors
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 def values_of(answer: dict[str, Any]) -> np.ndarray[Any, Any]:
@@ -37,7 +39,7 @@ def test_explanations_of_v1_are_those_of_python(server: Running, explained: dict
     response = server.post("/v1/models/wines:explain", {"instances": as_instances(table), "parameters": parameters})
     expected = explained["wines"].explainer.explain(table, weights=fw.Beta(4, 1), outputs=[1, 0], total=total)
     answer = response.json()
-    np.testing.assert_allclose(values_of(answer), expected.values, **NUMBERS)
+    assert_close(values_of(answer), expected.values)
     np.testing.assert_allclose([one["base_values"] for one in answer["explanations"]], expected.base_values, rtol=1e-6)
     assert [one["outputs"] for one in answer["explanations"]] == [["age", "price"]] * 5
     assert answer["players"] == ["acid", "region", "bottled"]
@@ -50,7 +52,7 @@ def test_rows_may_be_lists_and_several_weightings_have_an_axis(
     weights = [[4, 1], {"semivalue": "Banzhaf", "t": 0.3}]
     answer = server.post("/v1/models/wines:explain", {"instances": rows, "parameters": {"weights": weights}}).json()
     expected = explained["wines"].explainer.explain(wines(4), weights=[fw.Beta(4, 1), fw.Banzhaf(0.3)], outputs="all")
-    np.testing.assert_allclose(values_of(answer), expected.values.movedim(0, 1), **NUMBERS)
+    assert_close(values_of(answer), expected.values.movedim(0, 1))
 
 
 def test_expected_errors_and_coefficients_are_given_if_asked_for(
@@ -64,7 +66,7 @@ def test_expected_errors_and_coefficients_are_given_if_asked_for(
     np.testing.assert_allclose([one["expected_error"] for one in answer], expected.expected_error, rtol=1e-4)
     mixture = explained["wines"].model.basis.mixture(fw.Shapley())
     coefficients = np.array([one["coefficients"] for one in answer])
-    np.testing.assert_allclose(np.einsum("j,bnjo->bno", mixture, coefficients), expected.values, **NUMBERS)
+    assert_close(np.einsum("j,bnjo->bno", mixture, coefficients), expected.values)
 
 
 def test_exact_explainers_answer_with_coefficients_that_give_every_weighting(
@@ -106,7 +108,7 @@ def test_the_client_of_the_open_inference_protocol_gets_tensors(
     parameters = {"alpha": 2.0, "beta": 1.0, "outputs": "all", "total": "efficient"}
     result = client.infer("shapes", [tensor], outputs=wanted, parameters=parameters, request_id="7")
     expected = explained["shapes"].explainer.explain(x, weights=fw.Beta(2, 1), outputs="all", total="efficient")
-    np.testing.assert_allclose(result.as_numpy("values"), expected.values, **NUMBERS)
+    assert_close(result.as_numpy("values"), expected.values)
     np.testing.assert_allclose(result.as_numpy("base_values"), expected.base_values, rtol=1e-6)
     assert result.as_numpy("outputs").tolist() == expected.outputs.tolist()
     assert result.get_response()["id"] == "7"
@@ -125,7 +127,7 @@ def test_the_client_sends_a_tensor_for_each_column_of_a_table(
         tensors.append(tensor)
     result = client.infer("wines", tensors, parameters={"weights": "[[1, 1], [4, 1]]", "errors": True})
     expected = explained["wines"].explainer.explain(table, weights=ERRORS_KNOWN, outputs="all", errors=True)
-    np.testing.assert_allclose(result.as_numpy("values"), expected.values, **NUMBERS)
+    assert_close(result.as_numpy("values"), expected.values)
     np.testing.assert_allclose(result.as_numpy("expected_error"), expected.expected_error, rtol=1e-4)
     with pytest.raises(triton.InferenceServerException, match="there is no model"):
         client.infer("beers", tensors)
@@ -208,6 +210,21 @@ def test_malformed_bodies_are_refused(server: Running, case: tuple[bytes, dict[s
     response = server.session.post(f"{server.address}/v1/models/linear:explain", data=body, headers=headers, timeout=9)
     assert response.status_code == status, response.text
     assert "error" in response.json()
+
+
+def test_the_server_survives_many_malformed_requests(server: Running) -> None:
+    generator = np.random.default_rng(0)
+    good = b'{"instances": [{"acid": 1, "region": "Chianti", "bottled": "2020-01-01"}]}'
+    for _ in range(200):
+        body = bytearray(good)
+        for place in generator.integers(0, len(good), 3):
+            body[place] = generator.integers(0, 256)
+        headers = {"Content-Type": "application/json"}
+        address = f"{server.address}/v1/models/wines:explain"
+        response = server.session.post(address, data=bytes(body), headers=headers, timeout=9)
+        assert response.status_code in {200, 400, 422}
+        assert response.ok or "error" in response.json()
+    assert server.post("/v1/models/wines:explain", json.loads(good)).status_code == 200
 
 
 TENSOR = {"name": "inputs", "shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}
@@ -350,12 +367,17 @@ def test_slow_and_large_requests_end_without_harm_to_others(explained: dict[str,
         )
         assert chunked.status_code == 413
         assert server.post("/v1/models/linear:explain", {"instances": [[1, 2, 3]]}).status_code == 200
+        busy = http.client.HTTPConnection(host, int(port), timeout=10)
+        for _ in range(25):  # a connection that is used stays open
+            busy.request("GET", "/v2/health/live")
+            assert busy.getresponse().read() == b'{"live":true}'
+            time.sleep(0.1)
+        busy.close()
         assert b"408" in half.recv(100)
         assert silent.recv(100) == b""  # closed by the server
         silent.close()
         half.close()
         large.close()
-        assert server.get("/v2/health/live").status_code == 200
 
 
 def test_reloading_takes_new_models_and_keeps_the_old_ones_if_it_fails(explained: dict[str, Explained]) -> None:

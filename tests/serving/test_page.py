@@ -44,7 +44,7 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     opened = browser.new_page()
     errors: list[Any] = []
-    opened.on("pageerror", lambda error: errors.append(error))
+    opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
     opened.close()
     assert errors == []

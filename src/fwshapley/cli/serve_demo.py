@@ -13,7 +13,6 @@ from sklearn.neural_network import MLPClassifier
 from torch import Tensor, nn
 
 import fwshapley as fw
-from fwshapley.explanation.onnx_export import TorchNetwork, describe_explainer
 from fwshapley.networks.mlp import MLP, zero
 from fwshapley.serving.exported_explainer import ExportedExplainer
 from fwshapley.serving.model_folder import make_learned
@@ -105,5 +104,4 @@ class PixelNetwork(nn.Module):
 
 
 def _serve(name: str, explainer: fw.FeatureExplainer, samples: list[Any]) -> LearnedModel:
-    exported = ExportedExplainer(describe_explainer(explainer), TorchNetwork(explainer))
-    return replace(make_learned(name, exported, "torch", None), samples=tuple(samples))
+    return replace(make_learned(name, ExportedExplainer.of(explainer), "torch", None), samples=tuple(samples))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,9 @@ from fwshapley.serving.mixtures import Basis, OneWeighting, read_basis
 from fwshapley.serving.output_choice import choose_output_numbers
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.tables.unusable_entries import UnusableEntry, mark_usable, refuse
+
+if TYPE_CHECKING:
+    from fwshapley.explanation.feature_explainer import FeatureExplainer
 
 MAX_BATCH = 256
 """Inputs that the network gets at once."""
@@ -78,6 +82,16 @@ class ExportedExplainer:
         self.metadata: dict[str, Any] | None = facts["metadata"]
         error_model = facts["error_model"]
         self.error_model = None if error_model is None else SavedErrorModel.from_facts(error_model)
+
+    @classmethod
+    def of(cls, explainer: FeatureExplainer) -> ExportedExplainer:
+        """Return the same for an explainer that was not exported: its network runs in torch.
+
+        Args:
+            explainer: a fitted explainer.
+        """
+        export = import_module("fwshapley.explanation.onnx_export")  # imports torch
+        return cls(export.describe_explainer(explainer), export.TorchNetwork(explainer))
 
     def __repr__(self) -> str:
         return f"ExportedExplainer(output={self.output!r}, {self.players.n_players} players)"

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +48,17 @@ def load_models(paths: Sequence[Path]) -> dict[str, ServedModel[Any, Any]]:
 
 
 def load_model(path: Path) -> ServedModel[Any, Any]:
-    """Return the explainer in a folder or an ONNX file as a model.
+    """Return the explainer in a folder or an ONNX file as a model; its name is that of the folder, or of the file.
 
     Args:
         path: a folder with explainer.onnx or with what `fwshapley fit` or `save` wrote; or one of these files.
     """
     if not path.exists():
         raise FileNotFoundError(f"there is no folder or file {path}")
-    name = path.resolve().stem if path.is_file() else path.resolve().name
+    place = path.resolve()
+    if path.is_file() and path.name in (ONNX_FILE, EXPLAINER_FILE):
+        place = place.parent
+    name = place.stem if place.is_file() else place.name
     if not NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot be in an address: rename it to letters, digits, '.', '_' and '-'")
     file = _find_explainer(path)
@@ -65,10 +67,7 @@ def load_model(path: Path) -> ServedModel[Any, Any]:
         return make_learned(name, load_onnx(file), "onnxruntime", samples_file)
     kind = read_metadata(file, "explainer")["kind"]
     if kind == LEARNED:
-        explainer = _load_learned(file)
-        export = import_module("fwshapley.explanation.onnx_export")  # imports torch
-        exported = ExportedExplainer(export.describe_explainer(explainer), export.TorchNetwork(explainer))
-        return make_learned(name, exported, "torch", samples_file)
+        return make_learned(name, ExportedExplainer.of(_load_learned(file)), "torch", samples_file)
     if kind not in EXACT:
         raise ValueError(
             f"{file} contains a {kind}; a server takes learned explainers, exact ones of trees and of linear models, "
