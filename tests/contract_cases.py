@@ -1324,6 +1324,16 @@ row(explainer_type.save, "it is not fitted", "fit", lambda w: w.new().save(w.fol
 each(explainer_type.save, "folder", PATHS, lambda w, bad: w.table.save(bad))
 row(explainer_type.save, "folder is a file", "text.txt", lambda w: w.table.save(w.files["text"]))
 
+each(explainer_type.to_onnx, "path", PATHS, lambda w, bad: w.table.to_onnx(bad))
+row(explainer_type.to_onnx, "path is a folder", "folder", lambda w: w.table.to_onnx(w.folder))
+same = "surrogate is the same file"
+row(explainer_type.to_onnx, same, "surrogate", lambda w: w.table.to_onnx("a.onnx", surrogate=Path("a.onnx")))
+row(explainer_type.to_onnx, "it is not fitted", "fit", lambda w: w.new().to_onnx("nothing.onnx"), UNREADY)
+each(fw.load_onnx, "path", PATHS, lambda _, bad: fw.load_onnx(bad))
+row(fw.load_onnx, "path is missing", "missing", lambda w: fw.load_onnx(w.folder / "missing"))
+row(fw.load_onnx, "path is a text", "text.txt", lambda w: fw.load_onnx(w.files["text"]))
+each(fw.load_onnx, "n_threads", ABOVE_ZERO, lambda w, bad: fw.load_onnx(w.files["text"], n_threads=bad))
+
 
 def load(w: World, folder: object = None, **options: Any) -> object:  # noqa: ANN401 - any argument
     chosen = {"model": seeded(ImageModel), "device": "cpu"} | options

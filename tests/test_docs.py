@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
 PUBLIC = [
     *("", "datasets", "estimators", "explanation", "explanation.baselines", "explanation.metrics", "games", "players"),
-    *("plots", "training", "trees", "valuation"),
+    *("plots", "serving", "training", "trees", "valuation"),
 ]
 """Modules whose public names must be in the reference. (Those of semivalues are public in the package itself.)"""
 

@@ -15,14 +15,14 @@ import torch
 
 import fwshapley as fw
 
-PARTS = ("", ".explanation", ".explanation.baselines", ".games", ".trees", ".valuation")
+PARTS = ("", ".explanation", ".explanation.baselines", ".games", ".serving", ".trees", ".valuation")
 CONSTANTS = {"FEASIBLE_SET", "BASELINES"}
 """Names whose docstrings Python does not keep."""
 
 WITHOUT_EXAMPLE = {
     "AnyGame",  # a type
     # Results: the example is that of the function that returns them.
-    *("ChosenWeights", "CrossFit", "Curve", "Detection", "Flipped", "Suggestions"),
+    *("ChosenWeights", "ExportedExplainer", "CrossFit", "Curve", "Detection", "Flipped", "Suggestions"),
 }
 
 

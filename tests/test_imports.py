@@ -20,6 +20,7 @@ LAYERS = [
     ("explanation", "trees"),
     ("valuation",),
     ("datasets",),
+    ("serving",),
     ("fwshapley",),  # the package itself, __init__.py
     ("cli",),
     ("__main__",),

@@ -1,4 +1,4 @@
-from . import datasets, estimators, explanation, games, players, plots, semivalues, training, trees, valuation
+from . import datasets, estimators, explanation, games, players, plots, semivalues, serving, training, trees, valuation
 from ._internal.loading import load
 from ._internal.version import __version__
 from .estimators import (
@@ -23,6 +23,7 @@ from .explanation import (
 from .explanation.baselines import baseline
 from .players import columns, grid, groups, segments
 from .semivalues import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
+from .serving import load_onnx
 from .superpixels import Superpixels
 from .training import Budget
 from .trees import TreeExplainer
@@ -71,6 +72,7 @@ __all__ = [
     "groups",
     "least_squares_values",
     "load",
+    "load_onnx",
     "multilinear_values",
     "permutation_values",
     "players",
@@ -78,6 +80,7 @@ __all__ = [
     "proxy_values",
     "segments",
     "semivalues",
+    "serving",
     "training",
     "trees",
     "valuation",

@@ -28,6 +28,7 @@ from fwshapley.explanation.fitting import MakeNetwork, NetworkName, ObjectiveNam
 from fwshapley.explanation.input_checks import Augment, Outputs
 from fwshapley.explanation.input_reading import Transform
 from fwshapley.explanation.interop import OtherInterfaces
+from fwshapley.explanation.onnx_export import export_explainer
 from fwshapley.explanation.persistence import MissingModel, load_parts, save_explainer
 from fwshapley.explanation.predictions import Predictions
 from fwshapley.explanation.quality import Quality
@@ -465,6 +466,21 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the explainer to a folder, completely or not at all: tensors and facts, no code."""
         save_explainer(self, check_path("folder", folder))
+
+    def to_onnx(self, path: str | os.PathLike[str], *, surrogate: str | os.PathLike[str] | None = None) -> None:
+        """Write the explaining network to an ONNX file, which `fw.load_onnx` runs without torch.
+
+        The weighting is an input of its graph: inputs (batch, ...) and mixtures (weights, maps) give values (weights,
+        batch, players, outputs), their coefficients (batch, players, maps, outputs), and predictions (batch, outputs)
+        of the surrogate. `fw.load_onnx(path).mixtures(weights)` computes mixtures. It needs `fwshapley[export]`.
+
+        Args:
+            path: the file; an existing one is replaced.
+            surrogate: also write the surrogate, to another file: inputs and coalitions (batch, players) give values
+                (batch, outputs).
+        """
+        file = None if surrogate is None else check_path("surrogate", surrogate)
+        export_explainer(self, check_path("path", path), file)
 
     @classmethod
     def load(
