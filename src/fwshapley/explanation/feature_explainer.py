@@ -169,9 +169,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             x_valid: other inputs, to select the best state and stop early; by default a tenth of x_train, at most 512.
             budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
                 to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
-                except compilation; at least half of them are left to training. At most 8 %, and 10 seconds, are for
-                measuring the quality of the values; with fewer than 8 held-out inputs, or if 8 would take longer, it is
-                not measured.
+                except compilation; at least half of them are left to training. 8 % of them, but at least one second
+                of five and at most ten, are for measuring the quality of the values. It is not measured with fewer than
+                8 held-out inputs, or if 8 would take longer.
             batch_size: inputs per step; four times as many for the surrogate.
             n_coalitions: coalitions per input, at least 2.
             learning_rate: peak learning rate of the explaining network.

@@ -20,6 +20,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from fwshapley._internal.wording import counted
+from fwshapley.explanation.sampled_values import fewest_calls
 from fwshapley.semivalues import Semivalue, Total, join_laws
 
 Method = Literal["network", "refinement", "sampling"]
@@ -238,16 +239,18 @@ class Quality:
         plan = Plan(best, n_calls, error)
         return network if network.error <= plan.error < math.inf else plan
 
-    def break_even(self, training_seconds: float) -> float:
+    def break_even(self, training_seconds: float, n_players: int) -> float:
         """Return the number of inputs from which on training has cost less time than sampling them all.
 
         Sampling is given as many coalitions as have the network's error, under the first weighting.
 
         Args:
             training_seconds: what the training of the network took.
+            n_players: of the game, which needs a number of coalitions in any case.
         """
         network, sampling = self.scores[0].network.error, self.scores[0].sampling.error
-        calls = 1.0 if sampling == 0 else (sampling / network) ** 2 if network > 0 else math.inf
+        calls = (sampling / network) ** 2 if network > 0 else math.inf
+        calls = 1.0 if sampling == 0 else max(calls, min(fewest_calls(n_players) / self.n_calls, 1.0))
         saved = calls * self.seconds["sampling"] - self.seconds["network"]
         return training_seconds / saved if saved > 0 else math.inf
 
