@@ -37,6 +37,10 @@ MOST_CALLS = 16
 """Most coalitions that are chosen for an input, relative to the number that methods were measured with."""
 
 
+ROUNDING = 1e-3
+"""Relative error up to which values are exact but for rounding."""
+
+
 class QualityWarning(UserWarning):
     """The values of an explainer are hardly better than zeros, or than the mean values of each class.
 
@@ -233,7 +237,7 @@ class Quality:
             methods.append("refinement")
         errors = {method: self.worst_error(method, weightings, n_players) for method in methods}
         # Squared errors are in proportion to 1 / calls, so this is in proportion to the time for any error.
-        best = min(methods, key=lambda method: errors[method] ** 2 * self.seconds[method])
+        best = min(methods, key=lambda method: max(errors[method], ROUNDING) ** 2 * self.seconds[method])
         n_calls = min(math.ceil(self.n_calls * min(max(errors[best] / GOOD_ERROR, 1) ** 2, MOST_CALLS)), 2**n_players)
         error = 0.0 if n_calls == 2**n_players else errors[best] * math.sqrt(self.n_calls / n_calls)
         plan = Plan(best, n_calls, error)
