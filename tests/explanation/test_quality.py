@@ -24,9 +24,12 @@ from fwshapley.explanation.quality_measurement import (
     BUDGET_SHARE,
     MAX_SECONDS,
     MAX_SHARE,
+    MIN_INPUTS,
     MIN_SECONDS,
     Allowance,
     divide_budget,
+    measure,
+    with_quality,
 )
 from fwshapley.explanation.sampled_values import sample_values
 from fwshapley.objectives import Multilinear
@@ -332,6 +335,18 @@ def test_a_budget_that_is_too_small_leaves_quality_unknown(
     assert explainer.explain(images(2)).provenance["relative_error"] is None
     with pytest.raises(ValueError, match="measure_quality"):
         explainer.explain(images(2), method="auto")
+
+
+def test_measuring_ends_with_its_time(explainer: fw.FeatureExplainer) -> None:
+    fitted, generator = explainer.fitted_, make_generator(0, "cpu")
+    quality = measure(fitted, X, [fw.Shapley()], generator=generator, n_calls=80, seconds=0.0)
+    assert quality.n_inputs == MIN_INPUTS
+    assert quality.scores[0].refinement is None
+    assert quality.choose([fw.Shapley()], 20).method == "sampling"
+    assert with_quality(fitted, X, Allowance(seconds=1e-9), progress=False).quality is None
+    assert with_quality(fitted, X[: MIN_INPUTS - 1], Allowance(), progress=False).quality is None
+    too_few = Allowance(calls=2 * 256 * MIN_INPUTS - 1)
+    assert with_quality(fitted, X, too_few, progress=False).quality is None
 
 
 def test_values_of_one_learned_weighting_and_of_several_outputs_are_measured() -> None:

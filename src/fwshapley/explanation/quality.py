@@ -201,10 +201,12 @@ class Quality:
             f"on {counted(self.n_inputs, 'held-out input')}, the network's {first.weights} values of the "
             f"surrogate's game have {first.network}"
         )
+        if math.isinf(first.network.error):
+            return text
         more = [f"{row.network.error:.2f} at {row.weights}" for row in others if math.isfinite(row.network.error)]
         text += f" ({', '.join(more)})" if more else ""
-        sampling = f"sampling with {self.n_calls:,} calls per input {first.sampling.error:.2f}"
-        return f"{text}; class means {first.class_mean.error:.2f}; {sampling}"
+        sampling = f"sampling with {self.n_calls:,} calls per input has {first.sampling.error:.2f}"
+        return f"{text}; mean values of other inputs have {first.class_mean.error:.2f}, {sampling}"
 
     def nearest(self, weights: Semivalue, n_players: int) -> MethodScores:
         """Return the scores under a weighting, or under the measured one whose mean coalition size is nearest."""
