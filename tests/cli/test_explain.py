@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from cli_cases import Classifier, export, run, write_models, write_pictures, wri
 from fwshapley._internal.files import locked
 from fwshapley.cli import app
 from fwshapley.cli import explanation_files as explanations
+from fwshapley.explanation.quality import Score
 
 STEPS = ("--steps", "10", "--device", "cpu")
 
@@ -84,6 +87,25 @@ def test_rows_of_a_csv_file(table: Path, tmp_path: Path) -> None:
     assert np.allclose(found, expected.transpose(1, 2).numpy(), atol=1e-6)
     pictures = sorted(path.name for path in (tmp_path / "out" / "pictures").iterdir())
     assert pictures == ["row_2.png", "row_4.png"]
+
+
+@pytest.mark.filterwarnings("ignore::fwshapley.explanation.QualityWarning")
+def test_values_are_sampled_if_the_network_was_measured_to_be_poor(table: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(table / "drinks.csv", dtype={"code": str})
+    explainer = fw.load(table / "explainer", device="cpu")
+    quality = explainer.measure_quality(frame, progress=False)
+    poor = tuple(replace(row, network=Score(correlation=0.1, error=0.99, stderr=0.01)) for row in quality.scores)
+    explainer._fitted = replace(explainer.fitted_, quality=replace(quality, scores=poor))  # noqa: SLF001 - no other way
+    explainer.save(tmp_path / "poor")
+    arguments = ["explain", tmp_path / "poor", table / "drinks.csv", "--device", "cpu"]
+    code, said, _ = run(*arguments)
+    assert code == 0
+    assert re.search("for 60 inputs, (sampled|refined) with 8 calls per input", said)
+    assert "the network, which takes one pass, is not good enough: on 60 held-out inputs" in said
+    code, said, _ = run(*arguments, "--method", "network")
+    assert code == 0
+    assert "for 60 inputs, by the network (relative error 0.99 on held-out inputs)" in said
+    assert "warning: hardly better than zeros or than means of a class: on 60 held-out inputs" in said
 
 
 def test_what_is_predicted_is_asked_of_the_model_where_it_is_given(table: Path) -> None:

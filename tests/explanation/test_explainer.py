@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import fwshapley as fw
+from fwshapley.explanation import explainer as explainer_module
+from fwshapley.explanation.method_choice import Game, expected_seconds
 from models import ImageModel, TableModel, images, seeded
 
 RNG = np.random.default_rng(0)
@@ -112,6 +116,37 @@ def test_many_players_are_learned_and_groups_are_few() -> None:
     grouped = explain(wide, WIDE, players=fw.groups({"first": range(7), "last": range(7, 14)}))
     assert grouped.method == "enumeration"
     assert grouped.explain(WIDE[:3]).values.shape == (3, 2, 1)
+
+
+@pytest.mark.filterwarnings("ignore::fwshapley.training.FewStepsWarning")
+@pytest.mark.filterwarnings("ignore::fwshapley.explanation.FidelityWarning")
+def test_sampling_that_is_sooner_than_training_is_named_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"budget": fw.Budget(seconds=60, steps=1), "device": "cpu"}
+    assert 0 < expected_seconds(wide, WIDE, players=None, output="auto") < math.inf
+    assert math.isinf(expected_seconds(seeded(ImageModel), images(4), players=fw.grid(8, 8, patch=4), output="auto"))
+    cases: list[tuple[float, Game, bool]] = [(0.5, "auto", True), (2.0, "auto", False), (0.5, "conditional", False)]
+    for seconds, game, is_named in cases:
+        monkeypatch.setattr(explainer_module, "expected_seconds", lambda *_, seconds=seconds, **__: seconds)
+        fw.Explainer(wide, WIDE, game=game, **options)
+        told = "sampling explains the 40 rows of data without training, in about 20.0 s: game='interventional'"
+        assert (told in capsys.readouterr().err) == is_named
+
+
+def test_a_trained_explainer_answers_by_what_was_measured_to_be_good() -> None:
+    learned = explain(CHOSEN["linear"][0], X, game="conditional")
+    assert isinstance(learned.explainer, fw.FeatureExplainer)
+    assert learned.explain(X[:2]).provenance["method"] == "network"  # of unknown quality
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fw.explanation.QualityWarning)
+        quality = learned.explainer.measure_quality(X, n_inputs=8, progress=False)
+    assert quality.is_poor  # after two steps
+    sampled = learned.explain(X[:1], outputs="all")
+    assert sampled.provenance["method"] in ("refinement", "sampling")  # whichever was faster; both are exact
+    exact = fw.exact_values(learned.explainer.game(X[0]), fw.Shapley(), progress=False)
+    torch.testing.assert_close(sampled.values[0], exact.float(), atol=1e-5, rtol=1e-4)
+    assert np.allclose(learned(X[:1]).values.ravel(), sampled.values.numpy().ravel(), atol=1e-5)
 
 
 def test_the_interventional_game_trains_nothing() -> None:

@@ -20,7 +20,17 @@ import fwshapley as fw
 from fwshapley.coalitions import make_generator
 from fwshapley.explanation import quality_measurement
 from fwshapley.explanation.quality import Method, MethodScores, Quality, QualityWarning, Score
-from fwshapley.explanation.quality_measurement import BUDGET_SHARE, MAX_SECONDS, Allowance, divide_budget
+from fwshapley.explanation.quality_measurement import (
+    BUDGET_SHARE,
+    MAX_SECONDS,
+    MAX_SHARE,
+    MIN_INPUTS,
+    MIN_SECONDS,
+    Allowance,
+    divide_budget,
+    measure,
+    with_quality,
+)
 from fwshapley.explanation.sampled_values import sample_values
 from fwshapley.objectives import Multilinear
 from models import ImageModel, TableModel, images, rows, seeded
@@ -178,7 +188,7 @@ def test_only_values_that_are_worth_nothing_are_warned_of(explainer: fw.FeatureE
     for values, words in (
         (torch.zeros_like(truth), "hardly better than zeros"),
         (0.1 * truth[torch.randperm(len(X), generator=torch.Generator().manual_seed(3))], "hardly better than"),
-        (of_class[classes], "hardly better than"),
+        (of_class[classes], "hardly better than"),  # constant per class
     ):
         known = with_values(explainer, values)
         with pytest.warns(QualityWarning, match=f"{words}.*larger budget.*method='auto'.*refine or sample"):
@@ -278,15 +288,18 @@ def test_a_weighting_that_was_not_measured_counts_as_the_nearest() -> None:
 
 def test_a_network_pays_off_for_more_inputs_the_better_sampling_is() -> None:
     quality = made_quality(0.4, sampling=0.4)
-    assert quality.break_even(19.0) == pytest.approx(19 / (0.02 - 1e-3))
-    assert quality.break_even(19.0) < made_quality(0.4, sampling=0.2).break_even(19.0)
-    assert math.isinf(made_quality(0.9, sampling=0.01).break_even(19.0))
+    assert quality.break_even(19.0, n_players=9) == pytest.approx(19 / (0.02 - 1e-3))
+    assert made_quality(0.4, sampling=0.35).break_even(19.0, 9) > quality.break_even(19.0, 9)
+    fewest = made_quality(0.9, sampling=0.01).break_even(19.0, n_players=9)  # 68 of 100 calls
+    assert fewest == pytest.approx(19 / (0.68 * 0.02 - 1e-3))
+    assert math.isinf(made_quality(0.4, seconds=(1e-4, 1.0)).break_even(19.0, n_players=9))
 
 
 def test_time_for_measuring_is_part_of_the_budget() -> None:
-    training, allowance = divide_budget(fw.Budget(seconds=10), 1024)
-    assert training.seconds == pytest.approx(10 - 10 * BUDGET_SHARE)
-    assert allowance == Allowance(seconds=10 * BUDGET_SHARE)
+    for seconds, measuring in ((1, MAX_SHARE), (5, MIN_SECONDS), (100, 100 * BUDGET_SHARE)):
+        training, allowance = divide_budget(fw.Budget(seconds=seconds), 1024)
+        assert allowance == (pytest.approx(measuring), None)
+        assert training.seconds == pytest.approx(seconds - measuring)
     training, allowance = divide_budget(fw.Budget(seconds=1000, steps=50), 1000)
     assert (training, allowance) == (fw.Budget(seconds=1000 - MAX_SECONDS, steps=50), Allowance(MAX_SECONDS, 4000))
 
@@ -298,7 +311,7 @@ def test_fit_measures_and_says_how_good_it_is(capsys: pytest.CaptureFixture[str]
     quality = explainer.quality_
     assert quality is not None
     assert [row.weights for row in quality.scores] == [fw.Shapley(), fw.Beta(4, 1), fw.Beta(1, 4)]
-    assert f"quality of the explanations: {quality}, so that training rather than sampling" in capsys.readouterr().err
+    assert f"quality of the explanations: {quality}, " in capsys.readouterr().err
     assert quality.n_inputs == 20  # a tenth is held out
     assert quality.error < 0.5
     assert explainer.explain(rows(2, 4)).provenance["relative_error"] == max(
@@ -322,6 +335,18 @@ def test_a_budget_that_is_too_small_leaves_quality_unknown(
     assert explainer.explain(images(2)).provenance["relative_error"] is None
     with pytest.raises(ValueError, match="measure_quality"):
         explainer.explain(images(2), method="auto")
+
+
+def test_measuring_ends_with_its_time(explainer: fw.FeatureExplainer) -> None:
+    fitted, generator = explainer.fitted_, make_generator(0, "cpu")
+    quality = measure(fitted, X, [fw.Shapley()], generator=generator, n_calls=80, seconds=0.0)
+    assert quality.n_inputs == MIN_INPUTS
+    assert quality.scores[0].refinement is None
+    assert quality.choose([fw.Shapley()], 20).method == "sampling"
+    assert with_quality(fitted, X, Allowance(seconds=1e-9), progress=False).quality is None
+    assert with_quality(fitted, X[: MIN_INPUTS - 1], Allowance(), progress=False).quality is None
+    too_few = Allowance(calls=2 * 256 * MIN_INPUTS - 1)
+    assert with_quality(fitted, X, too_few, progress=False).quality is None
 
 
 def test_values_of_one_learned_weighting_and_of_several_outputs_are_measured() -> None:

@@ -28,6 +28,11 @@ def explained(attribution: fw.Attribution) -> list[Tensor]:
     return [each for each in tensors if each is not None]
 
 
+def measured(explainer: fw.FeatureExplainer, x: Tensor) -> tuple[fw.explanation.MethodScores, ...]:
+    """Scores on enough inputs."""
+    return explainer.measure_quality(torch.cat([x, x, x]), n_calls=16, progress=False).scores
+
+
 def by(name: str, **options: Any) -> Ask:  # noqa: ANN401 - a method's own
     """Ask a baseline that all threads share for each explainer."""
     made: dict[int, Any] = {}
@@ -63,6 +68,10 @@ WAYS: dict[str, Ask] = {
     "explain, errors": lambda e, x: [e.explain(x, errors=True).expected_error],
     "refine": lambda e, x: explained(e.refine(x, n_calls=40, weights=SEVERAL, progress=False)),
     "refine, predicted": lambda e, x: explained(e.refine(x, n_calls=40, outputs="predicted", progress=False)),
+    "sample": lambda e, x: explained(e.sample(x, n_calls=16, weights=SEVERAL, progress=False)),
+    "measure_quality": lambda e, x: [
+        torch.tensor([(row.network.error, row.class_mean.error, row.sampling.error) for row in measured(e, x)])
+    ],
     "attribute": lambda e, x: [e.attribute(x, 1)],
     "predictions": lambda e, x: [e.predictions(x).model, e.predictions(x).surrogate],
     "call": lambda e, x: [torch.from_numpy(e(x).values)],

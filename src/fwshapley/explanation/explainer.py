@@ -143,12 +143,8 @@ class Explainer:
             work = f"{kind} values of {describe_scale(explainer.provenance['output'])}"
         announce("fw.Explainer", f"{self.game} game", work, f"since {self.reason}", enabled=progress)
         if explainer is None:
-            if progress and budget.seconds is not None:
-                rows = require_data(data)
-                seconds = len(rows) * expected_seconds(model, rows, players=players, output=output)
-                if seconds < budget.seconds:
-                    sooner = f"sampling explains the {counted(len(rows), 'row')} of data without training"
-                    announce("fw.Explainer", sooner, f"in about {duration(seconds)}: game='interventional'")
+            if progress and budget.seconds is not None and game == method == "auto":
+                _say_if_sampling_is_sooner(model, require_data(data), players, output, budget.seconds)
             from fwshapley.explanation.feature_explainer import FeatureExplainer  # noqa: PLC0415 - it needs torch
 
             learned = FeatureExplainer(
@@ -222,6 +218,20 @@ class Explainer:
             path: a file; for a learned explainer a folder.
         """
         self.explainer.save(path)
+
+
+def _say_if_sampling_is_sooner(
+    model: Any,  # noqa: ANN401 - any model
+    data: Array,
+    players: Players | None,
+    output: Output | Literal["auto"],
+    budget_seconds: float,
+) -> None:
+    """Write a line if sampling would explain all rows of the data in less time than training may take."""
+    seconds = len(data) * expected_seconds(model, data, players=players, output=output)
+    if seconds < budget_seconds:
+        sooner = f"sampling explains the {counted(len(data), 'row')} of data without training"
+        announce("fw.Explainer", sooner, f"in about {duration(seconds)}: game='interventional'")
 
 
 def _spelled(budget: Budget) -> str:

@@ -182,8 +182,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
                 to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
                 except compilation: where predictions take long, fewer inputs calibrate, validate and give the fidelity.
-                At most 8 %, and 10 seconds, are for measuring the quality of the values; with fewer than 8 held-out
-                inputs, or if 8 would take longer, it is not measured.
+                8 % of them, but at least one second of five and at most ten, are for measuring the quality of the
+                values. It is not measured with fewer than 8 held-out inputs, or if 8 would take longer.
             batch_size: inputs per step, four times as many for the surrogate; fewer if seconds would otherwise end
                 after less than about 100 steps (50 of the surrogate).
             n_coalitions: coalitions per input, at least 2.

@@ -20,6 +20,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from fwshapley._internal.wording import counted
+from fwshapley.explanation.sampled_values import fewest_calls
 from fwshapley.semivalues import Semivalue, Total, join_laws
 
 Method = Literal["network", "refinement", "sampling"]
@@ -34,6 +35,10 @@ MIN_GAIN = 0.1
 
 MOST_CALLS = 16
 """Most coalitions that are chosen for an input, relative to the number that methods were measured with."""
+
+
+ROUNDING = 1e-3
+"""Relative error up to which values are exact but for rounding."""
 
 
 class QualityWarning(UserWarning):
@@ -196,10 +201,12 @@ class Quality:
             f"on {counted(self.n_inputs, 'held-out input')}, the network's {first.weights} values of the "
             f"surrogate's game have {first.network}"
         )
+        if math.isinf(first.network.error):
+            return text
         more = [f"{row.network.error:.2f} at {row.weights}" for row in others if math.isfinite(row.network.error)]
         text += f" ({', '.join(more)})" if more else ""
-        sampling = f"sampling with {self.n_calls:,} calls per input {first.sampling.error:.2f}"
-        return f"{text}; class means {first.class_mean.error:.2f}; {sampling}"
+        sampling = f"sampling with {self.n_calls:,} calls per input has {first.sampling.error:.2f}"
+        return f"{text}; mean values of other inputs have {first.class_mean.error:.2f}, {sampling}"
 
     def nearest(self, weights: Semivalue, n_players: int) -> MethodScores:
         """Return the scores under a weighting, or under the measured one whose mean coalition size is nearest."""
@@ -232,22 +239,24 @@ class Quality:
             methods.append("refinement")
         errors = {method: self.worst_error(method, weightings, n_players) for method in methods}
         # Squared errors are in proportion to 1 / calls, so this is in proportion to the time for any error.
-        best = min(methods, key=lambda method: errors[method] ** 2 * self.seconds[method])
+        best = min(methods, key=lambda method: max(errors[method], ROUNDING) ** 2 * self.seconds[method])
         n_calls = min(math.ceil(self.n_calls * min(max(errors[best] / GOOD_ERROR, 1) ** 2, MOST_CALLS)), 2**n_players)
         error = 0.0 if n_calls == 2**n_players else errors[best] * math.sqrt(self.n_calls / n_calls)
         plan = Plan(best, n_calls, error)
         return network if network.error <= plan.error < math.inf else plan
 
-    def break_even(self, training_seconds: float) -> float:
+    def break_even(self, training_seconds: float, n_players: int) -> float:
         """Return the number of inputs from which on training has cost less time than sampling them all.
 
         Sampling is given as many coalitions as have the network's error, under the first weighting.
 
         Args:
             training_seconds: what the training of the network took.
+            n_players: of the game, which needs a number of coalitions in any case.
         """
         network, sampling = self.scores[0].network.error, self.scores[0].sampling.error
-        calls = 1.0 if sampling == 0 else (sampling / network) ** 2 if network > 0 else math.inf
+        calls = (sampling / network) ** 2 if network > 0 else math.inf
+        calls = 1.0 if sampling == 0 else max(calls, min(fewest_calls(n_players) / self.n_calls, 1.0))
         saved = calls * self.seconds["sampling"] - self.seconds["network"]
         return training_seconds / saved if saved > 0 else math.inf
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from fwshapley._internal.progress import ProgressBar, announce
 from fwshapley._internal.wording import duration
 from fwshapley.explanation.fitted import MAX_BATCH, Fitted
-from fwshapley.explanation.quality import MethodScores, Quality, QualityWarning, Score
+from fwshapley.explanation.quality import GOOD_ERROR, MethodScores, Quality, QualityWarning, Score
 from fwshapley.explanation.refinement.control_variate import network_values
 from fwshapley.explanation.refinement.correction import refine_values
 from fwshapley.explanation.sampled_values import check_calls, sample_values
@@ -32,15 +32,15 @@ MEASURED_INPUTS = 64
 MIN_INPUTS = 8
 """Most inputs that are measured by default, and fewest; refinement is measured on the fewest."""
 
-GROUP = 8
-"""Inputs that are sampled together."""
-
 MAX_INPUTS_OF_MEANS = 512
 """Most inputs that class means are computed from."""
 
-BUDGET_SHARE = 0.08
-MAX_SECONDS = 10.0
-"""Share of a training budget that `fit` reserves for measuring, and the most seconds of it."""
+BUDGET_SHARE, MAX_SHARE = 0.08, 0.2
+MIN_SECONDS, MAX_SECONDS = 1.0, 10.0
+"""Share of a training budget that `fit` reserves for measuring: more for short budgets, less for long ones."""
+
+MEANS_ARE_ZEROS = 0.95
+"""Relative error of class means from which on they are called zeros."""
 
 SAMPLING_SHARE = 0.6
 """Share of that time after which sampling ends; the rest is for refinement."""
@@ -65,7 +65,10 @@ def divide_budget(budget: Budget, calls_per_step: int) -> tuple[Budget, Allowanc
         budget: of a fit.
         calls_per_step: of the surrogate, in a step of the explaining network.
     """
-    seconds = None if budget.seconds is None else min(BUDGET_SHARE * budget.seconds, MAX_SECONDS)
+    seconds = None
+    if budget.seconds is not None:
+        share = min(max(BUDGET_SHARE * budget.seconds, MIN_SECONDS), MAX_SECONDS)
+        seconds = min(share, MAX_SHARE * budget.seconds)
     calls = None if budget.steps is None else int(BUDGET_SHARE * budget.steps * calls_per_step)
     if budget.seconds is None or seconds is None:
         return budget, Allowance(seconds, calls)
@@ -92,12 +95,10 @@ def with_quality(fitted: Fitted, x: Float[Tensor, "rows ..."], allowance: Allowa
     quality = measure(
         fitted, x, measured_weightings(fitted), generator=generator, n_inputs=n_inputs, seconds=allowance.seconds
     )
-    inputs = quality.break_even(fitted.histories["explainer"].seconds)
-    pays = f"pays off from about {math.ceil(inputs):,} inputs on" if math.isfinite(inputs) else "does not pay off"
     announce(
         "quality of the explanations",
         str(quality),
-        f"so that training rather than sampling {pays}",
+        *_about_break_even(quality, fitted),
         f"measured in {duration(time.monotonic() - began)}",
         enabled=progress,
     )
@@ -105,12 +106,20 @@ def with_quality(fitted: Fitted, x: Float[Tensor, "rows ..."], allowance: Allowa
     return replace(fitted, quality=quality)
 
 
+def _about_break_even(quality: Quality, fitted: Fitted) -> list[str]:
+    """Say from how many inputs on training takes less time than sampling, if the network is good."""
+    inputs = quality.break_even(fitted.histories["explainer"].seconds, fitted.players.n_players)
+    if quality.error > GOOD_ERROR or not math.isfinite(inputs):
+        return []
+    return [f"training takes less time than sampling from about {math.ceil(inputs):,} inputs on"]
+
+
 def warn_if_poor(quality: Quality, *, stacklevel: int) -> None:
     """Warn if the network has learned little, and say what would help."""
     score = quality.scores[0]
     if not score.is_poor:
         return
-    simple = "zeros" if score.class_mean.error >= 1 else "the mean values of each class"
+    simple = "zeros" if score.class_mean.error > MEANS_ARE_ZEROS else "mean values of other inputs"
     warnings.warn(
         f"the explanations are hardly better than {simple}: {quality}. Pass a larger budget, or "
         "explain(x, method='auto'), refine or sample, which use sampled coalitions of each input",
@@ -237,29 +246,33 @@ class _Task(NamedTuple):
 
     def sample_twice(self, most: int, bar: ProgressBar) -> _Timed:
         """Two samplings of as many inputs as there is time for, at least one group."""
-        began, parts = time.monotonic(), []
+        parts: list[Tensor] = []
+        times: list[float] = []
+        done, count = 0, MIN_INPUTS
         options: dict[str, Any] = {"n_calls": self.n_calls, "generator": self.generator}
-        for x, outputs in zip(self.x[:most].split(GROUP), self.outputs[:most].split(GROUP), strict=True):
-            started = time.monotonic()
+        while done < most and (not times or self.clock.has(2 * count * times[-1], SAMPLING_SHARE)):
+            x, outputs = self.x[done : min(done + count, most)], self.outputs[done : min(done + count, most)]
+            began = time.monotonic()
             halves = [
                 sample_values(self.fitted.masked_model, x, outputs, self.weightings, **options).values for _ in range(2)
             ]
             parts.append(torch.stack(halves))
+            times.append((time.monotonic() - began) / (2 * len(x)))
             bar.advance(len(x))
-            if not self.clock.has(time.monotonic() - started, SAMPLING_SHARE):
-                break
-        values = torch.cat(parts, 2)
-        return _Timed(values, (time.monotonic() - began) / (2 * values.shape[2]))
+            done += len(x)
+            count = done  # more inputs at once take less time each
+        return _Timed(torch.cat(parts, 2), min(times))
 
     def refine(self) -> _Timed | None:
         """Refined values of a few inputs; None if there is no time for them."""
-        began, parts = time.monotonic(), []
+        began, took = time.monotonic(), 0.0
+        parts: list[Tensor] = []
+        options: dict[str, Any] = {"n_calls": self.n_calls, "generator": self.generator}
         for x, outputs in zip(self.x[:MIN_INPUTS].split(1), self.outputs[:MIN_INPUTS].split(1), strict=True):
-            options: dict[str, Any] = {"n_calls": self.n_calls, "generator": self.generator}
-            parts.append(refine_values(self.fitted, x, outputs, self.weightings, **options).values)
-            took = (time.monotonic() - began) / len(parts)
             if not self.clock.has((MIN_INPUTS - len(parts)) * took):
                 return None
+            parts.append(refine_values(self.fitted, x, outputs, self.weightings, **options).values)
+            took = (time.monotonic() - began) / len(parts)
         return _Timed(torch.cat(parts, 1), took)
 
 
