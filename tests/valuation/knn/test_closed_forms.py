@@ -18,7 +18,7 @@ from fwshapley import Banzhaf, Beta, LeaveOneOut, Semivalue, Shapley, exact_valu
 from fwshapley.games import NeighborGame
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.valuation.knn.closed_forms import ClosedForm, make_form
-from fwshapley.valuation.knn.vote import win_chances
+from fwshapley.valuation.knn.closed_forms.win_chances import win_chances
 
 
 def semivalues(n: int) -> list[Semivalue]:
@@ -286,6 +286,7 @@ def test_a_cut_is_off_by_no_more_than_its_bound(utility: Utility, ties: Ties, to
 def make_bound(form: ClosedForm, ranks: int) -> Tensor:
     """What docs/math.md says that a cut costs."""
     reach = torch.cat([form.reach[0], torch.zeros(1, dtype=torch.float64)])
+    assert form.stake is not None
     return form.stake * torch.maximum(reach[ranks - 1] - form.reach[0, -1], reach[ranks])
 
 

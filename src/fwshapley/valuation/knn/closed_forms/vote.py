@@ -1,0 +1,126 @@
+"""Votes of the nearest neighbors: docs/math.md, section 6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from fwshapley.games.knn import Ties
+from fwshapley.semivalues import Semivalue
+from fwshapley.valuation.knn.closed_forms.form import ClassForm, sums_from
+from fwshapley.valuation.knn.closed_forms.win_chances import win_chances
+
+STRETCH_ENTRIES = {"cpu": 2**16, "cuda": 2**23}
+"""Entries (classes x references x ranks) of a stretch of ranks in `Vote.by_rank`, which fit the cache of a core."""
+
+
+class Vote(ClassForm):
+    """Whether the label has a plurality among the K nearest; the value of the empty coalition is 1/C.
+
+    phi_i = E(y_i) + sum_{l>i} w_{l-1}(K) K / (l-K) (h_l(y_i) - h_l(y_l)), where h_l(c) is the chance that the label
+    wins among K of the l nearest, given that some point of class c is one of them; E covers coalitions of fewer than K.
+    A point thus enters through its class alone, so a sum over l per class serves all points.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[Semivalue],
+        counts: Int[Tensor, " classes"],
+        k: int,
+        *,
+        held_out: bool = False,
+        ties: Ties = "lowest",
+    ) -> None:
+        super().__init__(weights, counts, k, held_out=held_out)
+        self.ties: Ties = ties
+        ranks = torch.arange(1, self.n + 1, dtype=torch.float64, device=counts.device)
+        self.full = self.law[..., k] * k / (ranks - k).clamp(min=1)
+        self.small = self._small(torch.arange(len(counts), device=counts.device))
+
+    @property
+    def stake(self) -> float:
+        """Return 1: one neighbor can decide the vote."""
+        return 1.0
+
+    def by_class(
+        self,
+        label: Int[Tensor, " references"],
+        farthest: Int[Tensor, " references"],  # noqa: ARG002 - the base class passes it
+    ) -> Float[Tensor, "weights references classes"]:
+        """Return E(c), which depends on the label alone."""
+        return self.small[:, label]
+
+    def _small(self, label: Int[Tensor, " references"]) -> Float[Tensor, "weights references classes"]:
+        """Return E(c) = sum_{s<K} w_{n-1}(s) (win with a point of class c among s+1 - win among s without it)."""
+        classes, n = len(self.counts), self.n
+        counts = self.counts_for(label).T[..., None]
+        before: Tensor | float = 1 / classes
+        gained = []
+        for size in range(min(self.k, n)):
+            joined = win_chances(counts, label, size + 1, self.ties)
+            gained.append(joined - before)
+            left_out = (counts * joined).sum(0) - (size + 1) * joined
+            before = left_out / max(n - size - 1, 1)
+        gains = torch.stack(gained)[..., 0]
+        return torch.einsum("ws,scr->wrc", self.law[:, -1, : len(gains)], gains)
+
+    def by_rank(
+        self,
+        labels: Int[Tensor, "references ranks"],
+        label: Int[Tensor, " references"],
+        closeness: Float[Tensor, "references ranks"] | None = None,  # noqa: ARG002 - votes have no weights
+    ) -> Float[Tensor, "weights references ranks"]:
+        """Return sums over l > i, computed from the farthest stretch of ranks inwards."""
+        references, ranks = labels.shape
+        classes = len(self.counts)
+        stretch = max(STRETCH_ENTRIES[labels.device.type] // (references * classes), 1)
+        indicators = one_hot(labels, classes).permute(2, 0, 1)
+        starts = range(0, ranks, stretch)
+        before = torch.stack([indicators[..., start : start + stretch].sum(2) for start in starts]).cumsum(0)
+        values = self.full.new_empty(len(self.full), references, ranks)
+        beyond = self.full.new_zeros(len(self.full), classes, references, 1)
+        for part in reversed(range(len(starts))):
+            in_part = slice(starts[part], starts[part] + stretch)
+            members = indicators[..., in_part]
+            counts = members.cumsum(2) + (before[part] - members.sum(2))[..., None]
+            chances = win_chances(counts.double(), label, self.k, self.ties)
+            excess = chances - (chances * members).sum(0)
+            steps = self.full[:, None, None, :ranks][..., in_part] * excess
+            sums = steps.flip(3).cumsum(3).flip(3) + beyond
+            beyond = sums[..., :1]
+            values[..., in_part] = ((sums - steps) * members).sum(1)
+        return values
+
+    def for_newcomer(
+        self,
+        labels: Int[Tensor, "references others"],
+        label: Int[Tensor, " references"],
+        newcomer: Int[Tensor, " references"],
+    ) -> Float[Tensor, "weights references others+1"]:
+        """Return the same sums over the ranks behind the new point, which counts among the nearest there."""
+        classes = len(self.counts)
+        indicators = one_hot(labels, classes).permute(2, 0, 1)
+        joined = one_hot(newcomer, classes).T[..., None]
+        chances = win_chances((indicators.cumsum(2) + joined).double(), label, self.k, self.ties)
+        excess = (chances * (joined - indicators)).sum(0)
+        return sums_from(self.full[:, None, 1:] * excess)
+
+    def under_every_label(
+        self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
+    ) -> Float[Tensor, "weights classes references ranks"]:
+        """Return values, exact for the label of a point; another label counts in addition, not instead of it."""
+        classes = len(self.counts)
+        indicators = one_hot(labels, classes).permute(2, 0, 1)
+        values = self.full.new_empty(len(self.full), classes, *labels.shape)
+        for newcomer in range(classes):
+            same = torch.arange(classes, device=labels.device) == newcomer
+            joined = (indicators.cumsum(2) + same[:, None, None]).double()
+            chances = win_chances(joined, label, self.k, self.ties)
+            excess = chances[newcomer] - (chances * indicators).sum(0)
+            values[:, newcomer] = sums_from(self.full[:, None, : labels.shape[1]] * excess)[..., 1:]
+        exact = self.by_rank(labels, label)[:, None]
+        return values.scatter_(1, labels.expand(len(values), 1, -1, -1), exact)
