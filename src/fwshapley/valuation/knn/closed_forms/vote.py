@@ -76,23 +76,28 @@ class Vote(ClassForm):
     ) -> Float[Tensor, "weights references ranks"]:
         """Return sums over l > i, computed from the farthest stretch of ranks inwards."""
         references, ranks = labels.shape
-        classes = len(self.counts)
-        stretch = max(STRETCH_ENTRIES[labels.device.type] // (references * classes), 1)
-        indicators = one_hot(labels, classes).permute(2, 0, 1)
-        starts = range(0, ranks, stretch)
-        before = torch.stack([indicators[..., start : start + stretch].sum(2) for start in starts]).cumsum(0)
+        classes = torch.arange(len(self.counts), device=labels.device)[:, None, None]
+        stretch = max(STRETCH_ENTRIES[labels.device.type] // (references * len(classes)), 1)
+        up_to = self.full.new_zeros(references, len(classes))
+        up_to = up_to.scatter_add_(1, labels, self.full.new_ones(1, 1).expand_as(labels)).T[..., None]
         values = self.full.new_empty(len(self.full), references, ranks)
-        beyond = self.full.new_zeros(len(self.full), classes, references, 1)
-        for part in reversed(range(len(starts))):
-            in_part = slice(starts[part], starts[part] + stretch)
-            members = indicators[..., in_part]
-            counts = members.cumsum(2) + (before[part] - members.sum(2))[..., None]
-            chances = win_chances(counts.double(), label, self.k, self.ties)
-            excess = chances - (chances * members).sum(0)
-            steps = self.full[:, None, None, :ranks][..., in_part] * excess
-            sums = steps.flip(3).cumsum(3).flip(3) + beyond
-            beyond = sums[..., :1]
-            values[..., in_part] = ((sums - steps) * members).sum(1)
+        beyond = self.full.new_zeros(len(self.full), len(classes), references, 1)
+        for start in reversed(range(0, ranks, stretch)):
+            in_part = slice(start, start + stretch)
+            own = labels[None, :, in_part].flip(2)  # from the farthest to the nearest
+            members = (own == classes).double()
+            beyond_rank = members.cumsum(2).sub_(members)
+            counts = up_to - beyond_rank
+            up_to = counts[..., -1:] - members[..., -1:]
+            chances = win_chances(counts, label, self.k, self.ties)
+            excess = chances.sub_(chances.gather(0, own))
+            full = self.full[:, None, None, :ranks][..., in_part].flip(3)
+            sums = (full * excess).cumsum_(3)
+            where = own.expand(len(values), 1, -1, -1)
+            # A rank's own step is 0 for its own class, so the sum from it on is that over farther ranks.
+            farther = sums.gather(1, where) + beyond.expand_as(sums).gather(1, where)
+            values[..., in_part] = farther[:, 0].flip(2)
+            beyond = beyond + sums[..., -1:]
         return values
 
     def for_newcomer(

@@ -21,6 +21,9 @@ from fwshapley.games.knn import Ties
 Polynomial = list[Tensor]
 """Coefficients, from that of z**0 on."""
 
+MAX_DIVIDED = 6
+"""Highest degree up to which products are divided: 6! times the rounding error is 2e-13."""
+
 
 def win_chances(
     counts: Float[Tensor, "classes references ranks"], label: Int[Tensor, " references"], size: int, ties: Ties
@@ -38,57 +41,94 @@ def win_chances(
         the number is finite but has no meaning.
     """
     total = counts.sum(0)
-    unit = total.clamp(min=1) / size  # binomials in units of unit**m do not overflow or underflow
+    unit = size / total.clamp(min=1)  # binomials times unit**m do not overflow or underflow
     is_label = torch.nn.functional.one_hot(label, len(counts)).T[..., None].bool()
-    matching = torch.where(is_label, counts, 0).sum(0)
+    where_label = label[None, :, None].expand(1, *total.shape)
+    matching = counts.gather(0, where_label)[0]
+    others = total - matching
+    among, rest = _binomials(matching, size, unit), _binomials(others, size - 1, unit)
+    short = _binomials((matching - 1).clamp(min=0), size - 1, unit)
+    rest_but_one = _binomials((others - 1).clamp(min=0), size - 2, unit)
+    of_label, of_any_other = torch.zeros_like(total), torch.zeros_like(total)
     won = torch.zeros_like(counts)
+    rivals = counts.scatter(0, where_label, 0)
     for votes in range(1, size + 1):
-        among = _binomials(matching, votes, unit)
-        others = total - matching
-        short = _binomials((matching - 1).clamp(min=0), votes - 1, unit)[votes - 1]
         if 2 * votes > size:  # no other class can have as many votes
-            rest, rest_but_one = (
-                _binomials(number.clamp(min=0), size - votes, unit) for number in (others, others - 1)
-            )
-            of_label = short * rest[size - votes]
-            of_others = among[votes] * rest_but_one[size - votes - 1] if votes < size else torch.zeros_like(matching)
-            won += torch.where(is_label, of_label, of_others)
-        else:
-            for tie, share in _tie_terms(is_label, votes, size, ties):
-                product, joined = _products(counts, tie, is_label, votes, degree=size - votes, unit=unit)
-                won += share * torch.where(is_label, short * product, among[votes] * joined)
+            of_label.addcmul_(short[votes - 1], rest[size - votes])
+            if votes < size:
+                of_any_other.addcmul_(among[votes], rest_but_one[size - votes - 1])
+            continue
+        for tie, share in _tie_terms(is_label, votes, size, ties):
+            product, joined = _products(rivals, tie, votes, degree=size - votes, unit=unit)
+            of_label.addcmul_(short[votes - 1], product, value=share)
+            won.addcmul_(among[votes], joined, value=share)
+    won.add_(of_any_other).scatter_(0, where_label, of_label[None])
     coalitions = _binomials((total - 1).clamp(min=0), size - 1, unit)[size - 1]
-    return won / coalitions.clamp(min=torch.finfo(won.dtype).tiny)
+    return won.div_(coalitions.clamp_(min=torch.finfo(won.dtype).tiny))
 
 
 def _products(
-    counts: Float[Tensor, "classes references ranks"],
-    tie: Tensor,
-    is_label: Tensor,
-    votes: int,
-    *,
-    degree: int,
-    unit: Tensor,
+    rivals: Float[Tensor, "classes references ranks"], tie: Tensor, votes: int, *, degree: int, unit: Tensor
 ) -> tuple[Float[Tensor, "references ranks"], Float[Tensor, "classes references ranks"]]:
-    """Return the coefficient of z**degree in the product of the P_c, and of z**(degree-1) given a point of a class."""
-    polynomial = _binomials(torch.where(is_label, 0, counts), votes, unit)  # the label's factor is 1
-    polynomial[votes] = polynomial[votes] * tie
-    conditional = _binomials((counts - 1).clamp(min=0), votes - 1, unit)
-    conditional[votes - 1] = conditional[votes - 1] * tie
-    # Products over the classes before and after a class: dividing by its polynomial would lose all digits at large K.
-    before: list[Polynomial] = [[torch.ones_like(unit)]]
-    for number in range(len(counts)):
+    """Return the coefficient of z**degree in the product of the P_c, and of z**(degree-1) given a point of a class.
+
+    Given a point of a class, the product of the other classes' polynomials is the whole one divided by that of the
+    class. The division loses digits in proportion to degree!, so above `MAX_DIVIDED` it is avoided.
+
+    Args:
+        rivals: number of points of each class; 0 for the label.
+        tie: the label's share of a tie with each class.
+        votes: of the label.
+        degree: number of other voters.
+        unit: of the binomials.
+    """
+    polynomial = _binomials(rivals, votes - 1, unit)
+    last = (rivals - (votes - 1)).mul_(tie * (unit / votes))  # C(N, f) = C(N, f-1) (N-f+1) / f
+    polynomial.append(last.mul_(polynomial[-1]) if votes > 1 else last)
+    conditional = _binomials((rivals - 1).clamp_(min=0), votes - 1, unit) if votes > 1 else [tie.expand_as(rivals)]
+    if votes > 1:
+        conditional[-1].mul_(tie)
+    if degree > MAX_DIVIDED:
+        return _products_without_division(polynomial, conditional, degree)
+    product = [torch.zeros_like(unit) for _ in range(degree + 1)]
+    product[0] += 1
+    for number in range(len(rivals)):
+        for power in range(degree, 0, -1):
+            for m in range(1, min(votes, power) + 1):
+                product[power].addcmul_(polynomial[m][number], product[power - m])
+    joined = torch.zeros_like(rivals)
+    quotient: Polynomial = []
+    for power in range(degree):
+        if power == 0:
+            quotient.append(torch.ones_like(unit).expand_as(rivals))
+        else:
+            coefficient = product[power] - polynomial[1] * quotient[power - 1]
+            for m in range(2, min(votes, power) + 1):
+                coefficient.addcmul_(polynomial[m], quotient[power - m], value=-1)
+            quotient.append(coefficient)
+        if degree - 1 - power < votes:
+            joined.addcmul_(quotient[power], conditional[degree - 1 - power])
+    return product[degree], joined
+
+
+def _products_without_division(
+    polynomial: Polynomial, conditional: Polynomial, degree: int
+) -> tuple[Float[Tensor, "references ranks"], Float[Tensor, "classes references ranks"]]:
+    """Return the same from products over the classes before and after a class."""
+    ones = torch.ones_like(polynomial[0][0])
+    before: list[Polynomial] = [[ones]]
+    for number in range(len(polynomial[0])):
         before.append(_multiply(before[-1], [coefficient[number] for coefficient in polynomial], degree))
-    joined = torch.empty_like(counts)
-    after = [torch.ones_like(unit)]
-    for number in reversed(range(len(counts))):
+    joined = torch.empty_like(polynomial[0])
+    after = [ones]
+    for number in reversed(range(len(joined))):
         joined[number] = sum(
-            conditional[m][number] * _coefficient(before[number], after, degree - 1 - m)
-            for m in range(min(votes, degree))
+            one[number] * _coefficient(before[number], after, degree - 1 - m)
+            for m, one in enumerate(conditional[:degree])
         )
         after = _multiply(after, [coefficient[number] for coefficient in polynomial], degree - 1)
     product = before[-1]
-    return product[degree] if degree < len(product) else torch.zeros_like(unit), joined
+    return product[degree] if degree < len(product) else torch.zeros_like(ones), joined
 
 
 def _multiply(one: Polynomial, other: Polynomial, degree: int) -> Polynomial:
@@ -119,8 +159,8 @@ def _tie_terms(is_label: Tensor, votes: int, size: int, ties: Ties) -> list[tupl
 
 
 def _binomials(number: Tensor, most: int, unit: Tensor) -> list[Tensor]:
-    """Return C(number, m) / unit**m for m = 0..most."""
+    """Return C(number, m) unit**m for m = 0..most."""
     binomials = [torch.ones_like(number)]
     for m in range(most):
-        binomials.append(binomials[-1] * ((number - m).clamp(min=0) / (unit * (m + 1))))
+        binomials.append((number - m).mul_(unit / (m + 1)).mul_(binomials[-1]))
     return binomials
