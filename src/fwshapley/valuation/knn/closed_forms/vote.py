@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -11,8 +12,16 @@ from torch.nn.functional import one_hot
 
 from fwshapley.games.knn import Ties
 from fwshapley.semivalues import Semivalue
-from fwshapley.valuation.knn.closed_forms.form import ClassForm, sums_from
-from fwshapley.valuation.knn.closed_forms.win_chances import win_chances
+from fwshapley.valuation.knn.closed_forms.form import ClassForm, sums_behind, sums_from
+from fwshapley.valuation.knn.closed_forms.vote_series import (
+    MAX_VOTERS,
+    CountTables,
+    count_tables,
+    exponential,
+    order_by_class,
+    sums_from_rank,
+)
+from fwshapley.valuation.knn.closed_forms.win_chances import binomials, shared_tie_nodes, win_chances
 
 STRETCH_ENTRIES = {"cpu": 2**16, "cuda": 2**23}
 """Entries (classes x references x ranks) of a stretch of ranks in `Vote.by_rank`, which fit the cache of a core."""
@@ -75,6 +84,8 @@ class Vote(ClassForm):
         closeness: Float[Tensor, "references ranks"] | None = None,  # noqa: ARG002 - votes have no weights
     ) -> Float[Tensor, "weights references ranks"]:
         """Return sums over l > i, computed from the farthest stretch of ranks inwards."""
+        if self.k <= MAX_VOTERS:
+            return self._by_rank_of_few(labels, label)
         references, ranks = labels.shape
         classes = torch.arange(len(self.counts), device=labels.device)[:, None, None]
         stretch = max(STRETCH_ENTRIES[labels.device.type] // (references * len(classes)), 1)
@@ -99,6 +110,57 @@ class Vote(ClassForm):
             values[..., in_part] = farther[:, 0].flip(2)
             beyond = beyond + sums[..., -1:]
         return values
+
+    def _by_rank_of_few(
+        self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
+    ) -> Float[Tensor, "weights references ranks"]:
+        """Return the same for few neighbors: all classes at once, by power series of their counts."""
+        ranks, k = labels.shape[1], self.k
+        order, is_label = order_by_class(labels), labels == label[:, None]
+        number = torch.arange(1, ranks + 1, dtype=torch.float64, device=labels.device)
+        matching = is_label.double().cumsum(1)
+        among, rest = binomials(matching, k), binomials(number - matching, k - 1)
+        short = binomials((matching - 1).clamp(min=0), k - 1)
+        rest_but_one = binomials((number - matching - 1).clamp(min=0), k - 2)
+        index = order.counts.masked_fill(is_label, 0) + (labels > label[:, None]) * (int(self.counts.max()) + 1)
+        of_label, of_any_other = torch.zeros_like(matching), torch.zeros_like(matching)
+        steps: list[Tensor] = []
+        given: list[Tensor] = []
+        for votes, share, tables in self._tables:
+            degree = k - votes
+            series = exponential([_look_up(change, index).cumsum_(1) for change in tables.changes])
+            of_label.addcmul_(short[votes - 1], series[degree], value=share)
+            steps += [share * among[votes] * series[degree - 1 - m] for m in range(degree)]
+            given += [_look_up(coefficient, index) for coefficient in tables.given]
+        for votes in range(k // 2 + 1, k + 1):  # no other class can have as many votes
+            of_label.addcmul_(short[votes - 1], rest[k - votes])
+            if votes < k:
+                of_any_other.addcmul_(among[votes], rest_but_one[k - votes - 1])
+        of_own = sum((step * one for step, one in zip(steps, given, strict=True)), torch.zeros_like(matching))
+        joined = torch.where(is_label, of_label, of_own + of_any_other)
+        values = self.full.new_empty(len(self.full), *labels.shape)
+        for out, full in zip(values, self.full[:, :ranks], strict=True):
+            chance = full / binomials(number - 1, k - 1)[-1].clamp(min=1)
+            others = sums_behind(of_any_other * chance) - of_own * chance
+            if steps:
+                others += sums_from_rank([step * chance for step in steps], given, order)
+            out[:] = torch.where(is_label, sums_behind(of_label * chance), others) - sums_behind(joined * chance)
+        return values
+
+    @cached_property
+    def _tables(self) -> list[tuple[int, float, CountTables]]:
+        """Tables of the power series by number of votes, with their share: of classes before and after the label."""
+        most = int(self.counts.max())
+        found = []
+        for votes in range(1, self.k // 2 + 1):
+            nodes = [(None, 1.0)] if self.ties == "lowest" else shared_tie_nodes(votes, self.k)
+            for node, share in nodes:
+                pair = [
+                    count_tables(votes, tie, self.k, most) for tie in ((0.0, 1.0) if node is None else (node, node))
+                ]
+                both = CountTables(*(torch.cat(parts, 1).to(self.counts.device) for parts in zip(*pair, strict=True)))
+                found.append((votes, share, both))
+        return found
 
     def for_newcomer(
         self,
@@ -129,3 +191,8 @@ class Vote(ClassForm):
             values[:, newcomer] = sums_from(self.full[:, None, : labels.shape[1]] * excess)[..., 1:]
         exact = self.by_rank(labels, label)[:, None]
         return values.scatter_(1, labels.expand(len(values), 1, -1, -1), exact)
+
+
+def _look_up(table: Float[Tensor, " counts"], index: Int[Tensor, "references ranks"]) -> Tensor:
+    """Return the entries of a table, faster than by indexing."""
+    return table.index_select(0, index.flatten()).view(index.shape)

@@ -46,9 +46,9 @@ def win_chances(
     where_label = label[None, :, None].expand(1, *total.shape)
     matching = counts.gather(0, where_label)[0]
     others = total - matching
-    among, rest = _binomials(matching, size, unit), _binomials(others, size - 1, unit)
-    short = _binomials((matching - 1).clamp(min=0), size - 1, unit)
-    rest_but_one = _binomials((others - 1).clamp(min=0), size - 2, unit)
+    among, rest = binomials(matching, size, unit), binomials(others, size - 1, unit)
+    short = binomials((matching - 1).clamp(min=0), size - 1, unit)
+    rest_but_one = binomials((others - 1).clamp(min=0), size - 2, unit)
     of_label, of_any_other = torch.zeros_like(total), torch.zeros_like(total)
     won = torch.zeros_like(counts)
     rivals = counts.scatter(0, where_label, 0)
@@ -63,7 +63,7 @@ def win_chances(
             of_label.addcmul_(short[votes - 1], product, value=share)
             won.addcmul_(among[votes], joined, value=share)
     won.add_(of_any_other).scatter_(0, where_label, of_label[None])
-    coalitions = _binomials((total - 1).clamp(min=0), size - 1, unit)[size - 1]
+    coalitions = binomials((total - 1).clamp(min=0), size - 1, unit)[size - 1]
     return won.div_(coalitions.clamp_(min=torch.finfo(won.dtype).tiny))
 
 
@@ -82,10 +82,10 @@ def _products(
         degree: number of other voters.
         unit: of the binomials.
     """
-    polynomial = _binomials(rivals, votes - 1, unit)
+    polynomial = binomials(rivals, votes - 1, unit)
     last = (rivals - (votes - 1)).mul_(tie * (unit / votes))  # C(N, f) = C(N, f-1) (N-f+1) / f
     polynomial.append(last.mul_(polynomial[-1]) if votes > 1 else last)
-    conditional = _binomials((rivals - 1).clamp_(min=0), votes - 1, unit) if votes > 1 else [tie.expand_as(rivals)]
+    conditional = binomials((rivals - 1).clamp_(min=0), votes - 1, unit) if votes > 1 else [tie.expand_as(rivals)]
     if votes > 1:
         conditional[-1].mul_(tie)
     if degree > MAX_DIVIDED:
@@ -152,15 +152,20 @@ def _tie_terms(is_label: Tensor, votes: int, size: int, ties: Ties) -> list[tupl
     """Return the label's share of a tie with each class, and the weight of that term."""
     if ties == "lowest":
         return [((is_label.cumsum(0) > 0).double(), 1.0)]  # the label wins against the classes after it
+    ones = torch.ones_like(is_label, dtype=torch.float64)
+    return [(node * ones, share) for node, share in shared_tie_nodes(votes, size)]
+
+
+def shared_tie_nodes(votes: int, size: int) -> list[tuple[float, float]]:
+    """Return nodes and weights of an integral over x in (0, 1): a win shared with j others counts 1/(1+j)."""
     most_tied = (size - votes) // votes
     x, weight = np.polynomial.legendre.leggauss(most_tied // 2 + 1)
-    ones = torch.ones_like(is_label, dtype=torch.float64)
-    return [((1 + float(node)) / 2 * ones, float(share) / 2) for node, share in zip(x, weight, strict=True)]
+    return [((1 + float(node)) / 2, float(share) / 2) for node, share in zip(x, weight, strict=True)]
 
 
-def _binomials(number: Tensor, most: int, unit: Tensor) -> list[Tensor]:
+def binomials(number: Tensor, most: int, unit: Tensor | float = 1.0) -> list[Tensor]:
     """Return C(number, m) unit**m for m = 0..most."""
-    binomials = [torch.ones_like(number)]
+    found = [torch.ones_like(number)]
     for m in range(most):
-        binomials.append((number - m).mul_(unit / (m + 1)).mul_(binomials[-1]))
-    return binomials
+        found.append((number - m).mul_(unit / (m + 1)).mul_(found[-1]))
+    return found
