@@ -22,7 +22,7 @@ CONSTANTS = {"FEASIBLE_SET", "BASELINES"}
 WITHOUT_EXAMPLE = {
     "AnyGame",  # a type
     # Results: the example is that of the function that returns them.
-    *("ChosenWeights", "CrossFit", "Curve", "Detection", "Flipped", "Suggestions"),
+    *("ChosenWeights", "CrossFit", "Curve", "Detection", "Flipped", "SuggestedTargets", "Suggestions"),
 }
 
 

@@ -404,7 +404,7 @@ class Cardinality(Semivalue):
         """Return a semivalue of n players without the coalitions of fewer than `size` others that a player joins.
 
         The other sizes keep their proportions. Values of nearest neighbors under it are those of calibrated
-        KNN-Shapley, which leaves out small coalitions, on which predictions are not trained in practice.
+        KNN-Shapley (Yang et al., "On the inflation of KNN-Shapley value", 2024), up to a factor.
 
         Args:
             size: smallest size that counts, 0..n-1; with n-1 it is leave-one-out.
