@@ -109,8 +109,6 @@ def _announce_costs(problem: NeighborProblem, rows: int, *, device: str, n_jobs:
     values = rows * VALUE_SECONDS[kind]
     if problem.utility == "vote":
         values *= len(problem.classes) * problem.k**2
-    elif problem.utility == "brier":
-        values *= len(problem.classes)
     workers = min(count_threads(n_jobs), references) if kind == "cpu" else 1
     announce(
         "valuing",

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from fwshapley.semivalues import Semivalue
+from fwshapley.valuation.knn.closed_forms.class_order import order_by_class
 from fwshapley.valuation.knn.closed_forms.form import ClassForm, sums_behind, sums_from
 from fwshapley.valuation.knn.closed_forms.squared_error import pair_laws
 
@@ -36,16 +37,16 @@ class Brier(ClassForm):
         label: Int[Tensor, " references"],
         closeness: Float[Tensor, "references ranks"] | None = None,  # noqa: ARG002 - shares have no weights
     ) -> Float[Tensor, "weights references ranks"]:
-        """Return the formula; pairs of the same class are summed class by class."""
-        drop, joined, displaced = (law[:, None] for law in (self.drop, self.joined, self.displaced))
-        gain = self._gains(labels, label)
-        closer = self._count_closer(labels)
-        steps = displaced * closer * (2 / self.k**2) - drop * gain
-        values = self.reach[:, None] * gain + sums_behind(steps) - (2 / self.k**2) * joined * closer
-        for number in range(len(self.counts)):
-            member = (labels == number).double()
-            values -= member * sums_behind((joined + displaced) * member * (2 / self.k**2))
-        return values
+        """Return the formula; points of the same class are summed in the order of classes."""
+        order = order_by_class(labels)
+        gain, closer = self._gains(labels, label), (order.counts - 1).double()
+        values = []
+        for reach, drop, joined, displaced in zip(self.reach, self.drop, self.joined, self.displaced, strict=True):
+            both = joined + displaced
+            same = order.sum_behind(both.expand_as(closer))
+            steps = displaced * closer * (2 / self.k**2) - drop * gain
+            values.append(reach * gain + sums_behind(steps) - (2 / self.k**2) * (joined * closer + same))
+        return torch.stack(values)
 
     def for_newcomer(
         self,
@@ -58,7 +59,7 @@ class Brier(ClassForm):
         member = (labels == newcomer[:, None]).double()
         up_to = torch.nn.functional.pad(member.cumsum(1), (1, 0))
         pairs = self.joined[:, None] * up_to + sums_from(joined * member)
-        steps = displaced * self._count_closer(labels) * (2 / self.k**2) - drop * self._gains(labels, label)
+        steps = displaced * (order_by_class(labels).counts - 1) * (2 / self.k**2) - drop * self._gains(labels, label)
         own = self._gains(newcomer[:, None], label)
         return self.reach[:, None] * own + sums_from(steps) - (2 / self.k**2) * pairs
 
@@ -67,11 +68,3 @@ class Brier(ClassForm):
     ) -> Float[Tensor, "references ranks"]:
         """Return g, what a point adds to an empty coalition."""
         return (labels == label[:, None]).double() * (2 / self.k) - 1 / self.k**2
-
-    def _count_closer(self, labels: Int[Tensor, "references ranks"]) -> Float[Tensor, "references ranks"]:
-        """Return N, the number of closer points of the same class."""
-        closer = torch.zeros_like(labels)
-        for number in range(len(self.counts)):
-            member = (labels == number).long()
-            closer += member * (member.cumsum(1) - 1)
-        return closer.double()

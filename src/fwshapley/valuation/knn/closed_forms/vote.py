@@ -12,14 +12,14 @@ from torch.nn.functional import one_hot
 
 from fwshapley.games.knn import Ties
 from fwshapley.semivalues import Semivalue
+from fwshapley.valuation.knn.closed_forms.class_order import order_by_class
 from fwshapley.valuation.knn.closed_forms.form import ClassForm, sums_behind, sums_from
 from fwshapley.valuation.knn.closed_forms.vote_series import (
     MAX_VOTERS,
     CountTables,
     count_tables,
     exponential,
-    order_by_class,
-    sums_from_rank,
+    sums_behind_rank,
 )
 from fwshapley.valuation.knn.closed_forms.win_chances import binomials, shared_tie_nodes, win_chances
 
@@ -115,37 +115,48 @@ class Vote(ClassForm):
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights references ranks"]:
         """Return the same for few neighbors: all classes at once, by power series of their counts."""
-        ranks, k = labels.shape[1], self.k
-        order, is_label = order_by_class(labels), labels == label[:, None]
-        number = torch.arange(1, ranks + 1, dtype=torch.float64, device=labels.device)
-        matching = is_label.double().cumsum(1)
-        among, rest = binomials(matching, k), binomials(number - matching, k - 1)
-        short = binomials((matching - 1).clamp(min=0), k - 1)
-        rest_but_one = binomials((number - matching - 1).clamp(min=0), k - 2)
-        index = order.counts.masked_fill(is_label, 0) + (labels > label[:, None]) * (int(self.counts.max()) + 1)
+        k, order, is_label = self.k, order_by_class(labels), labels == label[:, None]
+        number = torch.arange(1, labels.shape[1] + 1, dtype=torch.float64, device=labels.device)
+        matching = is_label.double().cumsum_(1)
+        among = binomials(matching, k)
+        inverse = 1 / matching.clamp(min=1)
+        index = torch.where(is_label, 0, order.counts + (labels > label[:, None]) * (int(self.counts.max()) + 1))
         of_label, of_any_other = torch.zeros_like(matching), torch.zeros_like(matching)
         steps: list[Tensor] = []
-        given: list[Tensor] = []
+        at_rank: list[tuple[Tensor, Tensor]] = []
         for votes, share, tables in self._tables:
             degree = k - votes
             series = exponential([_look_up(change, index).cumsum_(1) for change in tables.changes])
-            of_label.addcmul_(short[votes - 1], series[degree], value=share)
-            steps += [share * among[votes] * series[degree - 1 - m] for m in range(degree)]
-            given += [_look_up(coefficient, index) for coefficient in tables.given]
+            of_label.addcmul_(among[votes] * inverse, series[degree], value=share * votes)
+            base = among[votes] * share
+            steps += [series[degree - 1 - m].mul_(base) for m in range(degree)]
+            at_rank += [
+                (_look_up(given, index), _look_up(change, index))
+                for given, change in zip(tables.given, tables.given_changes, strict=True)
+            ]
+        rest = binomials(number - matching, k - k // 2 - 1)
+        rest_but_one = binomials((number - matching - 1).clamp_(min=0), max(k - k // 2 - 2, 0))
         for votes in range(k // 2 + 1, k + 1):  # no other class can have as many votes
-            of_label.addcmul_(short[votes - 1], rest[k - votes])
+            of_label.addcmul_(among[votes] * inverse, rest[k - votes], value=votes)
             if votes < k:
                 of_any_other.addcmul_(among[votes], rest_but_one[k - votes - 1])
-        of_own = sum((step * one for step, one in zip(steps, given, strict=True)), torch.zeros_like(matching))
-        joined = torch.where(is_label, of_label, of_own + of_any_other)
+        joined = of_any_other.clone()
+        for step, (given, _) in zip(steps, at_rank, strict=True):
+            joined.addcmul_(step, given)
+        joined = torch.where(is_label, of_label, joined)
         values = self.full.new_empty(len(self.full), *labels.shape)
-        for out, full in zip(values, self.full[:, :ranks], strict=True):
-            chance = full / binomials(number - 1, k - 1)[-1].clamp(min=1)
-            others = sums_behind(of_any_other * chance) - of_own * chance
+        for out, chance in zip(values, self._chances[:, : labels.shape[1]], strict=True):
+            others = sums_behind(of_any_other * chance)
             if steps:
-                others += sums_from_rank([step * chance for step in steps], given, order)
-            out[:] = torch.where(is_label, sums_behind(of_label * chance), others) - sums_behind(joined * chance)
+                others += sums_behind_rank([step * chance for step in steps], at_rank, order)
+            out[:] = torch.where(is_label, sums_behind(of_label * chance), others).sub_(sums_behind(joined * chance))
         return values
+
+    @cached_property
+    def _chances(self) -> Float[Tensor, "weights n"]:
+        """By rank l, w_{l-1}(K) K / (l-K) for each coalition of K - 1 of l - 1 points."""
+        others = torch.arange(self.n, dtype=torch.float64, device=self.full.device)
+        return self.full / binomials(others, self.k - 1)[-1].clamp(min=1)
 
     @cached_property
     def _tables(self) -> list[tuple[int, float, CountTables]]:

@@ -13,14 +13,14 @@ Power series lose digits in proportion to K!, so this is for K of at most `MAX_V
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from fwshapley.valuation.knn.closed_forms.form import sums_from
+from fwshapley.valuation.knn.closed_forms.class_order import ClassOrder
 from fwshapley.valuation.knn.closed_forms.win_chances import binomials
 
 MAX_VOTERS = 7
@@ -36,24 +36,12 @@ class CountTables(NamedTuple):
     Attributes:
         changes: lambda(N) - lambda(N-1) for powers 1, 2, ...
         given: g(N) for powers 0, 1, ...
+        given_changes: g(N) - g(N-1) for the same powers.
     """
 
     changes: Float[Tensor, "powers counts"]
-    given: Float[Tensor, "powers_given counts"]
-
-
-class Order(NamedTuple):
-    """Ranks ordered by class, from near to far in each.
-
-    Attributes:
-        ranks: the ranks in this order.
-        ends: number of ranks up to the last of the same class, by position in this order.
-        counts: number of points of the class of each rank up to it, by rank.
-    """
-
-    ranks: Int[Tensor, "references n"]
-    ends: Int[Tensor, "references n"]
-    counts: Int[Tensor, "references n"]
+    given: Float[Tensor, "powers counts"]
+    given_changes: Float[Tensor, "powers counts"]
 
 
 def count_tables(votes: int, tie: float, size: int, most: int) -> CountTables:
@@ -82,26 +70,14 @@ def count_tables(votes: int, tie: float, size: int, most: int) -> CountTables:
         for m in range(1, min(power, votes) + 1):
             term = term - polynomial[m] * given[power - m]
         given.append(term)
-    changes = torch.stack(logarithm[1:]).diff(dim=1, prepend=torch.zeros(len(given), 1, dtype=torch.float64))
     given_point = torch.stack(given)
     given_point[:, 0] = 0
-    return CountTables(changes, given_point)
+    return CountTables(_changes(torch.stack(logarithm[1:])), given_point, _changes(given_point))
 
 
-def order_by_class(labels: Int[Tensor, "references n"]) -> Order:
-    """Return the order of ranks by class."""
-    if labels.device.type == "cpu" and int(labels.max()) < 2**16:  # numpy sorts 16 bits by radix
-        short = labels.numpy().astype(np.uint16)
-        ranks = torch.from_numpy(np.argsort(short, axis=1, kind="stable"))
-    else:
-        ranks = labels.argsort(dim=1, stable=True)
-    ordered = labels.gather(1, ranks)
-    place = torch.arange(1, labels.shape[1] + 1, device=labels.device)
-    changes = ordered[:, 1:] != ordered[:, :-1]
-    starts = torch.nn.functional.pad(torch.where(changes, place[:-1], 0), (1, 0)).cummax(1).values
-    ends = torch.nn.functional.pad(torch.where(changes, place[:-1], len(place)), (0, 1), value=len(place))
-    ends = ends.flip(1).cummin(1).values.flip(1)
-    return Order(ranks, ends, torch.empty_like(ordered).scatter_(1, ranks, place - starts))
+def _changes(table: Float[Tensor, "powers counts"]) -> Float[Tensor, "powers counts"]:
+    """Return the differences between a count and the one before, 0 for a count of 0."""
+    return table.diff(dim=1, prepend=table[:, :1])
 
 
 def exponential(logarithm: Series) -> Series:
@@ -115,20 +91,22 @@ def exponential(logarithm: Series) -> Series:
     return series
 
 
-def sums_from_rank(steps: Series, given: Series, order: Order) -> Float[Tensor, "references n"]:
-    """Return for every rank i of class c the sum over l >= i of sum_m steps_m(l) g_m(N_c(l)).
+def sums_behind_rank(
+    steps: Series, at_rank: Sequence[tuple[Tensor, Tensor]], order: ClassOrder
+) -> Float[Tensor, "references n"]:
+    """Return for every rank i of class c the sum over l > i of sum_m steps_m(l) g_m(N_c(l)).
+
+    Summed by parts: the sum of steps_m over all l > i counts g_m(N_c(i)) times; from every farther point of the class
+    on, it counts g_m(N) - g_m(N-1) times more.
 
     Args:
         steps: by power m and rank l.
-        given: g_m(N_c(i)) by power and rank i, for the class of i.
+        at_rank: by power m, g_m(N_c(i)) and g_m(N_c(i)) - g_m(N_c(i) - 1) by rank i, for the class of i.
         order: of the ranks.
     """
-    total = torch.zeros_like(steps[0])
-    is_last = order.ends == torch.arange(1, total.shape[1] + 1, device=total.device)
-    from_end = total.shape[1] - 1 - order.ranks
-    for step, coefficient in zip(steps, given, strict=True):
-        from_here = step.flip(1).cumsum_(1).gather(1, from_end)
-        from_next = torch.nn.functional.pad(from_here[:, 1:], (0, 1)).masked_fill_(is_last, 0)
-        total.addcmul_(coefficient.gather(1, order.ranks), from_here.sub_(from_next))
-    sums = sums_from(total)  # over all points from each on in this order: also those of later classes
-    return torch.empty_like(total).scatter_(1, order.ranks, sums[:, :-1] - sums.gather(1, order.ends))
+    here, later = torch.zeros_like(steps[0]), torch.zeros_like(steps[0])
+    for step, (given, change) in zip(steps, at_rank, strict=True):
+        from_rank = step.flip(1).cumsum_(1).flip(1)
+        later.addcmul_(from_rank, change)
+        here.addcmul_(from_rank.sub_(step), given)
+    return here.add_(order.sum_behind(later))
