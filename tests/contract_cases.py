@@ -650,6 +650,7 @@ for wrong in WRONG_SUGGESTIONS:
 REAL_TARGETS: dict[str, object] = without(CLASSES, "fractions", "of one class") | {
     "of one target": [1.0] * 12,
     "infinite": [math.inf] * 12,
+    "too large to square": [1e200, 0.0] * 6,
     "of texts": ["a", "b"] * 6,
 }
 each(

@@ -26,10 +26,10 @@ def infer_task(
 ) -> Task:
     """Return what is to be predicted, or raise an error that asks for the task if numbers may be either.
 
-    Text and flags are classes. Whole numbers are classes if at most 20 are different and some occurs twice. More of
-    them are a target, unless they count from 0 or 1 without gaps, as codes of classes do, or occur 20 times each.
-    Numbers of which some are not whole are a target, unless at most 20 are different and some occurs twice, as half
-    stars do.
+    Text and flags are classes. Whole numbers are classes if at most 20 are different, and some occurs twice or they
+    count from 0 or 1 without gaps, as codes of classes do. More of them are a target, unless they count in this way, or
+    occur 20 times each. Numbers of which some are not whole are a target, unless at most 20 are different and some
+    occurs twice, as half stars do.
 
     Args:
         name: what contains the values, for errors.
@@ -40,14 +40,14 @@ def infer_task(
         return "classification"
     rows, unique = len(values), np.unique(values)
     different = len(unique)
+    counts_up = unique[0] in (0, 1) and unique[-1] - unique[0] == different - 1
     if not (unique == np.round(unique)).all():
         may_be_classes = different <= MAX_CLASSES and different < rows
     elif different <= MAX_CLASSES:
-        if different < max(rows, 3):
+        if counts_up or different < max(rows, 3):
             return "classification"
         may_be_classes = True
     else:
-        counts_up = unique[0] in (0, 1) and unique[-1] - unique[0] == different - 1
         may_be_classes = counts_up or rows >= ROWS_PER_CLASS * different
     if not may_be_classes:
         return "regression"

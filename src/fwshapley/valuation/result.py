@@ -73,7 +73,8 @@ class Valuation(Result):
 
     def __str__(self) -> str:
         names = ", ".join(map(str, self.weightings))
-        return f"{names} of {len(self)} points for {self.references} reference points"
+        kind = "points with targets" if self.has_targets else "points"
+        return f"{names} of {len(self)} {kind} for {self.references} reference points"
 
     @property
     def has_targets(self) -> bool:

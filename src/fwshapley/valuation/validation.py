@@ -26,6 +26,9 @@ DEVICES = ("cpu", "cuda")
 FILL_ADVICE = "replace them, or drop the rows"
 REFERENCE_ADVICE = "no point of y can help to predict these; drop these reference points, or correct their labels"
 UNSEEN_ADVICE = "only labels seen in fit can be valued; fit with points of these classes, or correct the labels"
+MAX_TARGET = 1e150
+"""Largest target whose squares can be added up."""
+
 FRACTIONS_ADVICE = "divide real targets into classes first"
 
 
@@ -174,6 +177,11 @@ def check_targets(name: str, y: Array, rows: int) -> NDArray[np.float64]:
     infinite = ~np.isfinite(numbers)
     if infinite.any():
         raise ValueError(f"{name} must be finite, got {numbers[infinite][0]} in row {int(infinite.argmax())}")
+    largest = float(np.abs(numbers).max(initial=0))
+    if largest > MAX_TARGET:
+        raise ValueError(
+            f"{name} must be at most {MAX_TARGET:g}, so that squares are finite, got {largest:g}; rescale it"
+        )
     return numbers
 
 

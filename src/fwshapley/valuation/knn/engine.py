@@ -19,6 +19,7 @@ from torch import Tensor
 from fwshapley._internal.parallel import count_threads, spread
 from fwshapley._internal.progress import ProgressBar, announce
 from fwshapley.valuation.knn.closed_forms import ClosedForm
+from fwshapley.valuation.knn.closed_forms.vote_series import MAX_VOTERS
 from fwshapley.valuation.knn.closeness import weigh_by_kernel
 from fwshapley.valuation.knn.distances import (
     NEVER,
@@ -108,7 +109,7 @@ def _announce_costs(problem: NeighborProblem, rows: int, *, device: str, n_jobs:
     pair = PAIR_SECONDS[kind] + COLUMN_SECONDS[kind] * problem.n_columns
     values = rows * VALUE_SECONDS[kind]
     if problem.utility == "vote":
-        values *= len(problem.classes) * problem.k**2
+        values *= problem.k**2 * (len(problem.classes) if problem.k > MAX_VOTERS else 1 / 3)
     workers = min(count_threads(n_jobs), references) if kind == "cpu" else 1
     announce(
         "valuing",

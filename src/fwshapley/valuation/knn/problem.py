@@ -43,7 +43,7 @@ DEFAULT_UTILITIES: dict[Task, AnyUtility] = {
     "classification": "soft",
     "regression": "squared_error",
 }
-FRACTIONS_ADVICE = "pass task='regression' for a numeric target, or divide it into classes"
+FRACTIONS_ADVICE = "use value_neighbors with task='regression' for a numeric target, or divide it into classes"
 
 
 @dataclass(frozen=True, eq=False)

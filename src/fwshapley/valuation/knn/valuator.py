@@ -74,7 +74,7 @@ def value_neighbors(
             columns, row numbers and free text are left out. None does so if the DataFrame contains anything but
             numbers and flags. Otherwise features are used as they are: columns of large numbers count most.
         tolerance: largest error of a value; larger is faster, since weightings that favor large coalitions depend on
-            few neighbors.
+            few neighbors. Brier scores, squared errors and radii are always exact.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
         n_jobs: number of CPU cores; None uses the number of an active `joblib.parallel_config` if it is more than one,
             else all. The backend of `joblib.parallel_config` may distribute the work over processes or machines.
