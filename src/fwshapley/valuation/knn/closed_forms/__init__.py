@@ -13,7 +13,7 @@ from fwshapley.semivalues import Semivalue
 from fwshapley.valuation.knn.closed_forms.brier import Brier
 from fwshapley.valuation.knn.closed_forms.form import ClassForm
 from fwshapley.valuation.knn.closed_forms.form import ClosedForm as ClosedForm
-from fwshapley.valuation.knn.closed_forms.matches import Normalized, Soft
+from fwshapley.valuation.knn.closed_forms.matches import Kernel, Normalized, Soft
 from fwshapley.valuation.knn.closed_forms.squared_error import NormalizedError, SquaredError
 from fwshapley.valuation.knn.closed_forms.vote import Vote
 
@@ -30,7 +30,7 @@ def make_form(
     """Return the closed form of a utility of classes that looks at ranks."""
     if utility == "vote":
         return Vote(weights, counts, k, held_out=held_out, ties=ties)
-    kinds: dict[str, type[ClassForm]] = {"soft": Soft, "kernel": Soft, "normalized": Normalized, "brier": Brier}
+    kinds: dict[str, type[ClassForm]] = {"soft": Soft, "kernel": Kernel, "normalized": Normalized, "brier": Brier}
     return kinds[utility](weights, counts, k, held_out=held_out)
 
 

@@ -11,10 +11,7 @@ from fwshapley.valuation.knn.closed_forms.form import ClassForm, sums_behind, su
 
 
 class Soft(ClassForm):
-    """Matches of the K nearest / K: phi_i = c_i a_i / K - sum_{j>i} (c_{j-1} - c_j) a_j / K, a_j = 1 for a match.
-
-    With a kernel, a_j is the closeness of a match.
-    """
+    """Matches of the K nearest / K: phi_i = c_i a_i / K - sum_{j>i} (c_{j-1} - c_j) a_j / K, a_j = 1 for a match."""
 
     degree: int | None = 1
 
@@ -29,7 +26,7 @@ class Soft(ClassForm):
         label: Int[Tensor, " references"],
         closeness: Float[Tensor, "references ranks"] | None = None,
     ) -> Float[Tensor, "references ranks"]:
-        """Return a: the matches, or the closeness of those that match."""
+        """Return a."""
         match = (labels == label[:, None]).double()
         return match if closeness is None else match.mul_(closeness)
 
@@ -39,14 +36,12 @@ class Soft(ClassForm):
         label: Int[Tensor, " references"],
         closeness: Float[Tensor, "references ranks"] | None = None,
     ) -> Float[Tensor, "weights references ranks"]:
-        """Return reach and a cumulative sum: the sum over farther matches is the total minus that over nearer ones."""
+        """Return the gain of a point's own match, minus the sum over farther matches."""
         match = self.contributions(labels, label, closeness).div_(self.k)
         ranks = labels.shape[1]
         values = match.new_empty(len(self.reach), *match.shape)
         for out, reach, drop in zip(values, self.reach[:, :ranks], self.drop[:, :ranks], strict=True):
-            torch.mul(match, drop, out=out).cumsum_(1)
-            out.sub_(out[:, -1:].clone())
-            out.addcmul_(match, reach)
+            torch.sub(match * reach, sums_behind(match * drop), out=out)
         return values
 
     def for_any_newcomer(
@@ -69,6 +64,10 @@ class Soft(ClassForm):
         loss = sums_behind(match * self.drop[:, None, :ranks])
         matches = one_hot(label, len(self.counts)).T[..., None]
         return (matches * self.reach[:, None, None, :ranks] - loss[:, None]) / self.k
+
+
+class Kernel(Soft):
+    """Matches of the K nearest, each times its closeness, / K: the form of `Soft` for a_j = closeness of a match."""
 
 
 class Normalized(Soft):
