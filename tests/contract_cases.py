@@ -158,6 +158,14 @@ each(
     lambda _, bad: fw.Cardinality.from_log_weights(bad),
 )
 HUGE_TOO: dict[str, object] = ABOVE_ZERO | {"huge": HUGE}
+each(fw.Cardinality.at_least, "size", WHOLE | {"too large": 5}, lambda _, bad: fw.Cardinality.at_least(bad, 5))
+each(fw.Cardinality.at_least, "n", HUGE_TOO, lambda _, bad: fw.Cardinality.at_least(1, bad))
+each(
+    fw.Cardinality.at_least,
+    "of",
+    ONE_WEIGHTING | {"without such sizes": fw.Cardinality([1, 0, 0])},
+    lambda _, bad: fw.Cardinality.at_least(1, 3, bad),
+)
 for weights in (fw.Beta(4, 1), fw.Banzhaf(), fw.LeaveOneOut(), fw.Cardinality([1, 1])):
     law = type(weights)
     each(law.log_join_law, "n", HUGE_TOO, lambda _, bad, weights=weights: weights.log_join_law(bad))
@@ -329,6 +337,21 @@ named(
         "k": ABOVE_ZERO,
         "utility": CHOICE,
         "ties": CHOICE,
+        "closeness": without(ARRAYS, "None") | {"for ranks": [1.0] * 3},
+    },
+)
+named(
+    play.NeighborRegressionGame,
+    lambda _, **bad: play.NeighborRegressionGame(
+        **{"targets": [0.0, 1.0, 2.0], "target": 1.0, "k": 1, "utility": "kernel_error", "closeness": [1.0] * 3} | bad
+    ),
+    {
+        "targets": ARRAYS | {"with NaN": [0.0, math.nan, 1.0], "a table": np.zeros((3, 2))},
+        "target": REAL,
+        "k": ABOVE_ZERO,
+        "utility": CHOICE,
+        "default": REAL,
+        "closeness": ARRAYS | {"negative": [-1.0] * 3, "of another length": [1.0]},
     },
 )
 
@@ -518,8 +541,10 @@ each(
 NEIGHBOR_OPTIONS: dict[str, Mapping[str, object]] = {
     "k": ABOVE_ZERO | {"too large": 99},
     "weights": WEIGHTS,
-    "utility": CHOICE,
+    "task": CHOICE,
+    "utility": without(CHOICE, "None"),
     "ties": CHOICE,
+    "radius": without(EVERY_REAL, "complex") | {"for ranks": 1.0},
     "metric": CHOICE,
     "scale": {"a number": 3, "text": "yes", "for an array": True},
     "tolerance": REAL | {"negative": -1.0},
@@ -616,6 +641,24 @@ for wrong in WRONG_SUGGESTIONS:
         "x|y" if "x" in wrong else next(iter(wrong)),
         lambda w, wrong=wrong: value.suggest_labels(**{"x": w.points, "y": w.labels, "points": [0], "k": 2} | wrong),
     )
+    row(
+        value.suggest_targets,
+        f"{next(iter(wrong))} is {next(iter(wrong.values()))!r:.4}",
+        "x|y" if "x" in wrong else next(iter(wrong)),
+        lambda w, wrong=wrong: value.suggest_targets(**{"x": w.points, "y": w.labels, "points": [0], "k": 2} | wrong),
+    )
+REAL_TARGETS: dict[str, object] = without(CLASSES, "fractions", "of one class") | {
+    "of one target": [1.0] * 12,
+    "infinite": [math.inf] * 12,
+    "too large to square": [1e200, 0.0] * 6,
+    "of texts": ["a", "b"] * 6,
+}
+each(
+    fw.value_neighbors,
+    "y",
+    {f"{name}, for regression": bad for name, bad in REAL_TARGETS.items()},
+    lambda w, bad: fw.value_neighbors(w.points, bad, task="regression", device="cpu", progress=False),
+)
 paths(fw.Valuation.write_report, lambda w, path: w.valuation.of(fw.Shapley()).write_report(path))
 each(fw.Valuation.save, "path", PATHS, lambda w, bad: w.valuation.save(bad))
 paths(fw.Valuation.save, lambda w, path: w.valuation.save(path))

@@ -49,6 +49,7 @@ UNCHECKED = {
         "Predictions.to",
     ),
     *("valuation.CrossFit", "valuation.Curve", "valuation.Detection", "valuation.Flipped", "valuation.Valuation"),
+    "valuation.SuggestedTargets",
     "valuation.Suggestions",
     *("valuation.ValuationFidelity", "valuation.ValuationFidelity.between"),
     # They take no arguments, or any that Python itself refuses.

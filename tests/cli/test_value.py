@@ -232,7 +232,12 @@ def test_rows_without_a_label_are_accounted_for(tmp_path: Path) -> None:
     [
         (["--label", "Kind"], "has no column 'Kind' (did you mean 'kind'?); its columns are a, b, value, town"),
         ([], "--label must name the column of"),
-        (["--label", "a"], "column a of"),
+        (["--label", "remark"], "column remark of"),
+        (["--label", "kind", "--task", "regression"], "column kind of"),
+        (["--label", "kind", "--task", "regression", "--utility", "vote"], "--utility vote is for classification"),
+        (["--label", "kind", "--utility", "radius"], "radius must be a distance"),
+        (["--label", "kind", "--radius", "2"], "radius is for the utilities"),
+        (["--label", "kind", "--task", "ranking"], "--task"),
         (["--label", "kind", "--k", "100"], "k must be at most 99"),
         (["--label", "kind", "--alpha", "0"], "alpha must be positive, got 0"),
         (["--label", "kind", "--reference", "nowhere.csv"], "there is no file nowhere.csv"),
@@ -341,6 +346,33 @@ def test_a_reference_of_the_points_themselves_is_warned_of(table: Path, tmp_path
     )
     assert run(*arguments, str(moved), "-o", str(tmp_path / "moved"))[2] == ""
     assert run(*arguments, str(mended), "-o", str(tmp_path / "mended"))[2] == ""
+
+
+@pytest.mark.parametrize("extra", [[], ["--utility", "kernel_error", "--radius", "1"]], ids=["squared error", "kernel"])
+def test_value_finds_corrupted_targets(extra: list[str], tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(generator.normal(size=(80, 2)), columns=["a", "b"])
+    frame["price"] = (frame.a + frame.b).round(3) + 20
+    wrong = [5, 40, 77]
+    frame.loc[wrong, "price"] += 15
+    frame.to_csv(tmp_path / "homes.csv", index=False)
+    out = tmp_path / "out"
+    code, printed, _ = run("value", str(tmp_path / "homes.csv"), "--label", "price", "--out", str(out), *extra)
+    assert code == 0
+    assert "80 rows with targets from" in " ".join(printed.split())
+    assert "mean target of the 5 nearest neighbors" in " ".join(printed.split())
+    ranking = pd.read_csv(out / "ranking.csv")
+    assert ranking.columns.tolist() == ["rank", "row", "target", "neighbors_mean", "value", "stderr", "a", "b"]
+    assert set(ranking.row[:3] - 2) == set(wrong)
+    assert (ranking.target - ranking.neighbors_mean)[:3].between(8, 20).all()
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Suspicious targets in homes.csv" in page
+    assert "more likely its target is wrong" in page
+    assert "<h2>Classes</h2>" not in page
+    valuation = fw.Valuation.load(out / "valuation.safetensors")
+    assert np.allclose(valuation.labels, frame.price)
+    arguments = ["--reference", str(tmp_path / "homes.csv"), "--no-report", "--force", "--out", str(out)]
+    assert run("value", str(tmp_path / "homes.csv"), "--label", "price", *arguments)[0] == 0
 
 
 def test_help_on_value_says_how_to_start() -> None:

@@ -180,7 +180,8 @@ def test_arrays_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_labels_may_be_numbers_or_text(write: Write, labels: list[str], names: tuple[str, ...] | None) -> None:
-    table = read_table(write("a,y", *(f"{place % 3},{label}" for place, label in enumerate(labels))), "y")
+    path = write("a,y", *(f"{place % 3},{label}" for place, label in enumerate(labels)))
+    table = read_table(path, "y", task="classification")
     assert table.classes.names == (names or tuple(sorted(set(labels), key=int)))
     assert len(np.unique(table.y)) == len(table.classes.names)
 
@@ -264,17 +265,25 @@ def test_a_bad_file_is_explained(tmp_path: Path, text: bytes, complaint: str) ->
         read_table(path, "y")
 
 
-def test_only_classes_are_labels(write: Write) -> None:
+def test_labels_are_classes_or_targets(write: Write) -> None:
     numbers = np.random.default_rng(0).normal(size=60)
-    lines = [f"{place % 3},{number},name {place},{place * 10}" for place, number in enumerate(numbers)]
-    path = write("a,price,name,code", *lines)
-    with pytest.raises(ValueError, match=r"column price of .* looks like measurements, not classes: 60 different"):
-        read_table(path, "price")
+    lines = [f"{place % 3},{number},name {place},{place * 10},{place % 25}" for place, number in enumerate(numbers)]
+    path = write("a,price,name,code,month", *lines)
+    for label, targets in (("price", numbers), ("code", np.arange(60) * 10)):
+        table = read_table(path, label)
+        assert table.task == "regression"
+        assert not table.classes.names
+        assert np.allclose(table.y, targets)
+        assert np.allclose(table.read_reference(path).y, targets)
+    assert read_table(path, "a").task == "classification"
+    with pytest.raises(ValueError, match=r"column month of .* 25 different numbers.*--task classification or --task"):
+        read_table(path, "month")
+    assert len(read_table(path, "month", task="classification").classes.names) == 25
+    assert np.allclose(read_table(path, "month", task="regression").y, np.arange(60) % 25)
     with pytest.raises(ValueError, match=r"column name of .* looks like names or remarks, not classes"):
         read_table(path, "name")
-    with pytest.raises(ValueError, match=r"column code of .* looks like measurements"):
-        read_table(path, "code")
-    assert len(read_table(write("a,y", *(f"{n % 3},{n % 25}" for n in range(60))), "y").classes.names) == 25
+    with pytest.raises(ValueError, match=r"column name of .* finite numbers for regression, got 'name 0' in row 2"):
+        read_table(path, "name", task="regression")
 
 
 def test_a_file_that_is_none_is_explained(tmp_path: Path, write: Write) -> None:

@@ -46,6 +46,26 @@ def test_without_features_nothing_is_suggested(tmp_path: Path) -> None:
     assert "suggested" not in page
 
 
+@pytest.mark.parametrize("x", [X, None], ids=["features", "no features"])
+@pytest.mark.parametrize("images", [IMAGES, None], ids=["pictures", "no pictures"])
+def test_a_report_on_targets_shows_the_mean_of_neighbors(x: Any, images: Any, tmp_path: Path) -> None:  # noqa: ANN401 - arrays or None
+    targets = X.sum(1)
+    targets[[3, 30]] += 50
+    valuation = fw.value_neighbors(X, targets, k=3, progress=False)
+    page = write(tmp_path, valuation, x=x, images=images, n_shown=4)
+    assert "more likely its target is wrong" in page
+    assert "40 points with targets from" in page
+    assert "<h2>Classes</h2>" not in page
+    assert ("neighbors' mean" in page.replace("&#x27;", "'").replace("&#39;", "'")) == (x is not None)
+    assert "≠" not in page
+    suspects = find_suspects(valuation, 2, x=X)
+    assert set(suspects.points.tolist()) == {3, 30}
+    for point, mean in zip(suspects.points.tolist(), suspects.suggested, strict=True):
+        others = np.delete(np.arange(40), point)
+        nearest = others[((X[others] - X[point]) ** 2).sum(1).argsort()[:3]]
+        assert float(mean or "nan") == pytest.approx(targets[nearest].mean(), rel=1e-5)
+
+
 def test_a_valuation_writes_its_report_itself(tmp_path: Path) -> None:
     assert VALUATION.write_report(tmp_path / "report.html", n_shown=5).read_text() == write(tmp_path, n_shown=5)
 

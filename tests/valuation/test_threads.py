@@ -14,7 +14,7 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 import fwshapley as fw
-from fwshapley.valuation.knn.valuator import suggest_labels
+from fwshapley.valuation.knn.suggestions import suggest_labels
 
 THREADS = 4
 WEIGHTS = [fw.Shapley(), fw.Beta(4, 1)]

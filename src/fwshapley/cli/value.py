@@ -1,9 +1,9 @@
-"""`fwshapley value`: which rows of a table, or pictures of a folder, have a wrong label."""
+"""`fwshapley value`: which rows of a table, or pictures of a folder, have a wrong label or target."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -29,9 +29,11 @@ from fwshapley.cli.console import (
 from fwshapley.cli.input_format import image_format
 from fwshapley.cli.pictures.features import Training, read_folders
 from fwshapley.cli.value_report import Labeled, inspect, result_names, show, write_results
-from fwshapley.games.knn import Utility
-from fwshapley.tables.labeled_table import Table, read_table
+from fwshapley.games.knn import AnyUtility
+from fwshapley.tables.labeled_table import read_table
+from fwshapley.tables.targets import TaskChoice
 from fwshapley.valuation.knn.distances import Metric
+from fwshapley.valuation.knn.problem import task_of
 
 reading = partial(typer.Option, rich_help_panel="Input")
 writing = partial(typer.Option, rich_help_panel="Output")
@@ -39,13 +41,17 @@ valuing = partial(typer.Option, rich_help_panel="Values")
 pictured = partial(typer.Option, rich_help_panel="Folders of pictures")
 
 DATA_HELP = "A .csv file, an .npz file with arrays x and y, or a folder of pictures with one folder per class."
-LABEL_HELP = "Column of labels; not needed for an .npz file."
+LABEL_HELP = "Column of labels, or of numbers to predict; not needed for an .npz file."
+TASK_HELP = "Whether the labels are classes or numbers to predict; auto tells by the labels, or asks."
 REFERENCE_HELP = "Reference points: data that the points help to predict. Without it, points are valued by each other."
 SCALE_HELP = "Standardize numbers, or use them as they are. For a --backbone: divide bytes by 255, or not."
 UTILITY_HELP = (
-    "What the k nearest neighbors are valued for: the share of them with the correct label (soft; normalized if there "
-    "are fewer than k), or whether the correct label wins their vote (vote)."
+    "What a point is valued for. Classes: the share of the k nearest neighbors with the correct label (soft, the "
+    "default; or normalized), whether it wins their vote (vote), or minus the squared error of all shares (brier). "
+    "Numbers: minus the squared error of the mean of the k nearest (squared_error, the default; or normalized_error). "
+    "With weights by distance: kernel, kernel_error; of all within a radius: radius, radius_error."
 )
+RADIUS_HELP = "Distance for --utility radius, kernel, radius_error and kernel_error."
 SIZE_HELP = "Resize pictures, e.g. to 64x64; by default they keep their size, at most 32x32 without a --backbone."
 BACKBONE_HELP = (
     "Take features from this network instead of training networks: package.module:attribute or file.py:attribute "
@@ -65,6 +71,7 @@ def value(
     *,
     label: Annotated[str | None, reading("--label", "-l", metavar="COLUMN", help=LABEL_HELP)] = None,
     reference: Annotated[Path | None, reading("--reference", "-r", metavar="DATA", help=REFERENCE_HELP)] = None,
+    task: Annotated[TaskChoice, reading(help=TASK_HELP)] = "auto",
     ignore: Annotated[list[str] | None, reading(metavar="COLUMN", help="Column to ignore; may be repeated.")] = None,
     scale: Annotated[bool, reading(help=SCALE_HELP)] = True,
     encoding: Annotated[str | None, reading(metavar="NAME", help="Text encoding of .csv files, e.g. cp1252.")] = None,
@@ -83,7 +90,8 @@ def value(
     alpha: Annotated[float, valuing(metavar="X", help="A larger alpha gives small coalitions more weight.")] = 1.0,
     beta: Annotated[float, valuing(metavar="X", help="A larger beta gives large ones more; 1 and 1 is Shapley.")] = 1.0,
     k: Annotated[int, valuing("--k", "-k", min=1, metavar="N", help="Number of nearest neighbors.")] = 5,
-    utility: Annotated[Utility, valuing(help=UTILITY_HELP)] = "soft",
+    utility: Annotated[AnyUtility | None, valuing(help=UTILITY_HELP)] = None,
+    radius: Annotated[float | None, valuing(metavar="X", help=RADIUS_HELP)] = None,
     metric: Annotated[Metric, valuing(help="Distance between points.")] = "euclidean",
     jobs: Annotated[
         int | None, valuing("--jobs", "-j", min=1, metavar="N", help="Number of cores; all by default.")
@@ -94,16 +102,19 @@ def value(
     report: Annotated[bool, writing(help="Write report.html, which needs matplotlib.")] = True,
     force: Annotated[bool, writing("--force", help="Replace results in the folder.")] = False,
 ) -> None:
-    """Find rows or pictures whose label is probably wrong, by how much each helps to predict its neighbors.
+    """Find rows or pictures whose label or target is probably wrong, by how much each helps to predict its neighbors.
 
     In a table, numbers are standardized, and categories and dates are converted to numbers; the output says how.
     Pictures are compared by cross-fitted class probabilities, or by the features of your own network (--backbone).
     The output folder contains ranking.csv (all points, the most suspicious first), report.html, and
     valuation.safetensors. In ranking.csv, the verdict of a suspicious point is "another label" if most of its neighbors
-    have another one, which is then suggested, or "neighbors agree"; other points are not compared. Rows of a .csv file
+    have another one, which is then suggested, or "neighbors agree"; other points are not compared. Beside a suspicious
+    target is the mean of its neighbors'. Rows of a .csv file
     are counted as in a spreadsheet: the header is row 1, and row 2 is row 0 of a DataFrame.
 
     Start with: fwshapley value train.csv --label species --out results
+
+    With numbers: fwshapley value homes.csv --label price --out results
 
     Or with: fwshapley value photos/ --out results
     """
@@ -111,10 +122,18 @@ def value(
     saved = Checkpoints(out, ["fold_*"])
     with errors_explained(saved.about_stopping if trained else lambda: "stopped"), ExitStack() as kept:
         weights = fw.Beta(alpha, beta)
+        chosen = task if utility is None else task_of(utility)
+        if task not in ("auto", chosen):
+            raise ValueError(f"--utility {utility} is for {chosen}, and --task is {task}: omit one of them")
         choose_device(device)  # raises an error if it cannot be used
         _check_options(
             data,
-            of_tables={"--label": label, "--ignore": ignore or None, "--encoding": encoding},
+            of_tables={
+                "--label": label,
+                "--ignore": ignore or None,
+                "--encoding": encoding,
+                f"--utility {utility}" if utility else "--task": chosen == "regression",
+            },
             of_pictures={"--size": size, "--gray/--rgb": None if gray is None else "given", "--backbone": backbone},
             of_training={"--folds": folds, "--seconds": seconds, "--steps": steps, "--seed": seed, "--resume": resume},
             of_backbones={"--mean": mean, "--std": std, "--no-scale": data.is_dir() and not scale},
@@ -141,7 +160,10 @@ def value(
                 device=device,
             )
         else:
-            points, references = _read_tables(data, reference, label, encoding or "utf-8", ignore or (), scale=scale)
+            points = read_table(
+                data, label, task=chosen, encoding=encoding or "utf-8", ignore=ignore or (), scale=scale
+            )
+            references = None if reference is None else points.read_reference(reference, encoding=encoding or "utf-8")
         if references is not None:
             _warn_of_shared_points(points, references)
         if metric == "cosine":
@@ -152,7 +174,9 @@ def value(
             None if references is None else (references.x, references.y),
             k=k,
             weights=weights,
+            task=points.task,
             utility=utility,
+            radius=radius,
             metric=metric,
             device=device,
             n_jobs=jobs,
@@ -185,13 +209,6 @@ def _refuse(options: Options, why: str) -> None:
     for name, option in options.items():
         if option is not None and option is not False:
             raise ValueError(f"{name} {why}")
-
-
-def _read_tables(
-    path: Path, reference: Path | None, label: str | None, encoding: str, ignore: Sequence[str], *, scale: bool
-) -> tuple[Table, Table | None]:
-    table = read_table(path, label, encoding=encoding, ignore=ignore, scale=scale)
-    return table, None if reference is None else table.read_reference(reference, encoding=encoding)
 
 
 def _check_directions(points: Labeled, references: Labeled | None) -> None:

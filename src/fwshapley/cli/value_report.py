@@ -22,7 +22,7 @@ from fwshapley.valuation.result import Valuation
 from fwshapley.valuation.suspects import Suspects, find_suspects
 
 Labeled = Table | Pictures
-"""Labeled data to value, with features x, labels y, classes, and a name for its points."""
+"""Data to value, with features x, labels or targets y, classes, and a name for its points."""
 
 RANKING, VALUES, REPORT = "ranking.csv", "valuation.safetensors", "report.html"
 
@@ -33,12 +33,13 @@ ANOTHER, AGREE, NOT_COMPARED = "another label", "neighbors agree", "not compared
 """Verdicts of a ranking: whether nearest neighbors have the label of a point."""
 
 COLUMNS = ("label", "verdict", "suggested", "votes", "value", "stderr")
-"""Columns of a ranking after the rank and the name of the point; the columns of the file follow."""
+TARGET_COLUMNS = ("target", "neighbors_mean", "value", "stderr")
+"""Columns of a ranking after the rank and the name of the point, of labels and of targets; those of the file follow."""
 
 
 @dataclass(frozen=True, eq=False)
 class ValuedPoints:
-    """Labeled points with their values.
+    """Points with labels or targets, and their values.
 
     Attributes:
         points: what was valued.
@@ -71,6 +72,8 @@ def inspect(points: Labeled, reference: Labeled | None, valuation: Valuation, n_
 def rank_points(valued: ValuedPoints) -> pd.DataFrame:
     """Return all points in increasing order of value: rank, name and our columns, then the file's own columns.
 
+    Beside a target there is the mean target of the nearest neighbors, if the point is suspicious.
+
     The verdict compares the label of a point with those of its nearest neighbors: "another label", which is then
     suggested; "neighbors agree", if most have the same label; "not compared", if the point is not suspicious. Votes
     are the neighbors that have the suggested label, or agree with the label. Labels and columns are as they are
@@ -81,15 +84,20 @@ def rank_points(valued: ValuedPoints) -> pd.DataFrame:
     suggested = suspects.suggested
     ours = valued.valuation.to_dataframe()
     ours[points.key] = points.keys
-    verdicts = [AGREE if label is None else ANOTHER for label in suggested]
-    ours["verdict"] = pd.Series(verdicts, index=index, dtype=object).reindex(ours.index, fill_value=NOT_COMPARED)
-    ours["suggested"] = pd.Series(suggested, index=index, dtype=object)
-    ours["votes"] = pd.Series(suspects.votes, index=index, dtype=object)
+    if valued.valuation.has_targets:
+        columns: tuple[str, ...] = TARGET_COLUMNS
+        ours["neighbors_mean"] = pd.Series(suggested, index=index, dtype=object)
+    else:
+        columns = COLUMNS
+        verdicts = [AGREE if label is None else ANOTHER for label in suggested]
+        ours["verdict"] = pd.Series(verdicts, index=index, dtype=object).reindex(ours.index, fill_value=NOT_COMPARED)
+        ours["suggested"] = pd.Series(suggested, index=index, dtype=object)
+        ours["votes"] = pd.Series(suspects.votes, index=index, dtype=object)
     others = pd.DataFrame(index=ours.index)
     if isinstance(points, Table) and points.is_spreadsheet:
         others = points.texts().reset_index(drop=True)
-        ours["label"] = others.pop(points.label)
-    ours = ours[["rank", points.key, *COLUMNS]]
+        ours[columns[0]] = others.pop(points.label)
+    ours = ours[["rank", points.key, *columns]]
     others = others.rename(columns={name: f"{name} ({points.path.name})" for name in ours.columns})
     return pd.concat([ours, others], axis=1).sort_values("rank")
 
@@ -126,7 +134,7 @@ def _write_report(valued: ValuedPoints, path: Path) -> None:
         names=list(points.keys),
         images=images,
         n_shown=valued.n_shown,
-        title=f"Suspicious labels in {points.path.name}",
+        title=f"Suspicious {'targets' if valued.valuation.has_targets else 'labels'} in {points.path.name}",
         noun=points.noun,
         notes=[f"{points.about_keys[:1].upper()}{points.about_keys[1:]}.", *valued.notes],
     )

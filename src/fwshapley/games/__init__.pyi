@@ -1,5 +1,5 @@
 from .game import AnyGame, CheckedGame, FunctionGame, Game, as_game
-from .knn import NeighborGame
+from .knn import NeighborGame, NeighborRegressionGame
 from .masked_model import MaskedModel
 from .retraining import RetrainingGame
 from .synthetic import Additive, Airport, Glove, KnownGame, Pairwise, Random, Unanimity, Voting
@@ -15,6 +15,7 @@ __all__ = [
     "KnownGame",
     "MaskedModel",
     "NeighborGame",
+    "NeighborRegressionGame",
     "Pairwise",
     "Random",
     "RetrainingGame",

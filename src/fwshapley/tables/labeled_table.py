@@ -1,4 +1,4 @@
-"""A table of labeled rows as coordinates to measure distances with, and notes on how they came about."""
+"""A table of rows with labels or targets as coordinates to measure distances with, and notes on how they came about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fwshapley._internal.wording import counted, listed
+from fwshapley._internal.wording import counted, listed, shortened
 from fwshapley.tables.distance_scaling import ScaledColumn, TableScaling, scale_table
 from fwshapley.tables.file_reader import (
     INPUT_ARRAYS,
@@ -24,8 +24,10 @@ from fwshapley.tables.file_reader import (
     open_table,
 )
 from fwshapley.tables.labels import Classes, find_classes
+from fwshapley.tables.targets import Task, TaskChoice, infer_task
 
 FLAGS = {"False", "True"}
+HOW_TO_CHOOSE = "choose with --task classification or --task regression"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +36,10 @@ class Table:
 
     Attributes:
         path: of the file that they come from.
-        label: name of the column or array of labels.
+        label: name of the column or array of labels or targets.
         x: coordinates, a row for each row of the file that has a label.
-        y: position of each label among the classes.
-        classes: the different labels, in order.
+        y: position of each label among the classes, or targets.
+        classes: the different labels, in order; none for targets.
         rows: where each row is in the file, as a spreadsheet counts (the header is row 1); from 0 in a .parquet or .npz
             file.
         scaling: of the columns that are used.
@@ -49,7 +51,7 @@ class Table:
     path: Path
     label: str
     x: NDArray[np.float64]
-    y: NDArray[np.int64]
+    y: NDArray[np.int64] | NDArray[np.float64]
     classes: Classes
     rows: NDArray[np.int64]
     scaling: TableScaling
@@ -62,6 +64,11 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def task(self) -> Task:
+        """Whether rows have labels or targets."""
+        return "classification" if self.classes.names else "regression"
 
     @property
     def is_spreadsheet(self) -> bool:
@@ -119,12 +126,16 @@ class Table:
         ignored = frame.columns.difference([*used, *self.unused], sort=False)
         if len(ignored):
             notes.append(f"ignored, since {name} has no such column: {listed(ignored)}")
-        y = self.classes.positions(labels)
-        if (y < 0).any():
-            raise ValueError(
-                f"column {self.label} of {path} has labels that {self.path} does not have: "
-                f"{listed(labels[y < 0].unique())}; drop these rows, or correct their labels"
-            )
+        y: NDArray[np.int64] | NDArray[np.float64]
+        if self.task == "regression":
+            y = _read_targets(labels, f"column {self.label} of {path}")
+        else:
+            y = self.classes.positions(labels)
+            if (y < 0).any():
+                raise ValueError(
+                    f"column {self.label} of {path} has labels that {self.path} does not have: "
+                    f"{listed(labels[y < 0].unique())}; drop these rows, or correct their labels"
+                )
         x, more = self.scaling.coordinates(frame, str(path), scaled_by=name)
         unseen = [label for code, label in enumerate(self.classes.names) if code not in set(y.tolist())]
         if unseen:
@@ -138,11 +149,12 @@ def read_table(
     path: Path,
     label: str | None,
     *,
+    task: TaskChoice = "auto",
     encoding: str = "utf-8",
     ignore: Collection[str] = (),
     scale: bool = True,
 ) -> Table:
-    """Read labeled rows and turn them into coordinates, 8 bytes for each row and coordinate.
+    """Read rows with labels or targets and turn them into coordinates, 8 bytes for each row and coordinate.
 
     Numbers are standardized, dates become days, categories one coordinate each; missing numbers become the median.
     Columns that are constant, name or number the rows, or have too many categories are left out, and so are rows
@@ -153,12 +165,15 @@ def read_table(
             file, perhaps with a sheet, as in homes.xlsx:prices; or an .npz file with arrays of inputs and labels, such
             as x and y.
         label: name of the column or array of labels; an .npz file can do without.
+        task: whether the column contains classes or a target; "auto" tells by the numbers, or raises an error.
         encoding: of a .csv file.
         ignore: columns to leave out.
         scale: standardize numbers; otherwise they stay as they are.
     """
     frame, labels, label, file, notes = _read_labeled(path, label, encoding)
-    classes = find_classes(labels, f"column {label} of {path}")
+    where = f"column {label} of {path}"
+    task = _find_task(labels, where) if task == "auto" else task
+    classes = find_classes(labels, where) if task == "classification" else Classes((), numeric=True)
     for name in ignore:
         check_column(path, name, [*frame.columns], "--ignore")
     scaling = scale_table(frame.drop(columns=[*ignore]), str(path), standardize=scale)
@@ -169,7 +184,7 @@ def read_table(
         path=path,
         label=label,
         x=x,
-        y=classes.positions(labels),
+        y=_read_targets(labels, where) if task == "regression" else classes.positions(labels),
         classes=classes,
         rows=frame.index.to_numpy(np.int64),
         scaling=scaling,
@@ -198,6 +213,24 @@ def _read_labeled(
         rows = frame.index[unlabeled]
         notes.append(f"{counted(len(rows), 'row')} without a label left out: {listed(rows)}")
     return frame[~unlabeled], labels[~unlabeled], label, file, notes
+
+
+def _find_task(labels: pd.Series, where: str) -> Task:
+    """Return whether labels, as text, are classes or targets."""
+    numbers = pd.to_numeric(labels, errors="coerce").to_numpy(np.float64)
+    return infer_task(where, numbers, HOW_TO_CHOOSE) if np.isfinite(numbers).all() else "classification"
+
+
+def _read_targets(labels: pd.Series, where: str) -> NDArray[np.float64]:
+    """Return targets as numbers, or raise an error that names the first that is none."""
+    numbers = pd.to_numeric(labels, errors="coerce").to_numpy(np.float64)
+    wrong = ~np.isfinite(numbers)
+    if wrong.any():
+        raise ValueError(
+            f"{where} must be finite numbers for regression, got {shortened(str(labels[wrong].iloc[0]))!r} in row "
+            f"{labels.index[wrong][0]}"
+        )
+    return numbers
 
 
 def _read_labeled_arrays(path: Path, label: str | None) -> tuple[pd.DataFrame, pd.Series, str]:

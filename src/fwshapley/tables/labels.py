@@ -1,4 +1,4 @@
-"""Labels as classes, and columns of labels that are not classes."""
+"""Labels as classes, and columns of labels that are names or remarks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fwshapley._internal.wording import counted, listed, shortened
 
-MAX_FRACTIONS = 20
-"""Different labels that may be fractions, such as half stars; more of them are measurements."""
+MAX_TEXTS = 20
+"""Different texts that may all occur once; more of them are names or remarks."""
 
 
 class Classes(NamedTuple):
@@ -46,11 +46,9 @@ def find_classes(labels: pd.Series, where: str) -> Classes:
     names = tuple(sorted(set(map(_spell, texts)), key=Decimal)) if numeric else tuple(sorted(texts))
     if len(names) == 1:
         raise ValueError(f"every label in {where} is {shortened(names[0])}: at least 2 classes are needed")
-    fractions = numeric and not all(float(name).is_integer() for name in names)
-    if len(names) > MAX_FRACTIONS and (fractions or len(names) > len(labels) / 2):
-        what = "measurements" if numeric else "names or remarks"
+    if not numeric and len(names) > MAX_TEXTS and len(names) > len(labels) / 2:
         raise ValueError(
-            f"{where} looks like {what}, not classes: {len(names):,} different values in "
+            f"{where} looks like names or remarks, not classes: {len(names):,} different values in "
             f"{counted(len(labels), 'row')} ({listed(names, most=3)}); choose another, or group them into classes"
         )
     return Classes(names, numeric)

@@ -2,7 +2,8 @@ from .evaluation.curves import Curve, addition_curve, removal_curve
 from .evaluation.detection import Detection, detection_curve, measure_detection
 from .evaluation.label_noise import Flipped, flip_labels
 from .image_features import CrossFit, cross_fit
-from .knn.valuator import KNNValuator, Suggestions, suggest_labels, value_neighbors
+from .knn.suggestions import SuggestedTargets, Suggestions, suggest_labels, suggest_targets
+from .knn.valuator import KNNValuator, value_neighbors
 from .learned.fidelity import ValuationFidelity
 from .learned.valuator import AmortizedValuator
 from .report import write_valuation_report
@@ -17,6 +18,7 @@ __all__ = [
     "Flipped",
     "KNNValuator",
     "RetrainingValuator",
+    "SuggestedTargets",
     "Suggestions",
     "Valuation",
     "ValuationFidelity",
@@ -27,6 +29,7 @@ __all__ = [
     "measure_detection",
     "removal_curve",
     "suggest_labels",
+    "suggest_targets",
     "value_neighbors",
     "write_valuation_report",
 ]

@@ -1,4 +1,4 @@
-"""A valuation as an HTML page: the points whose labels are most suspicious, the values, and the classes."""
+"""A valuation as an HTML page: the points whose labels or targets are most suspicious, the values, and the classes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fwshapley._internal.checks import Array, check_kind, check_list, check_path
 from fwshapley._internal.files import check_writable
 from fwshapley._internal.html import Picture, Report
 from fwshapley._internal.wording import counted, decimals_for, listed, shortened
+from fwshapley.valuation.knn.suggestions import SuggestedTargets
 from fwshapley.valuation.result import OTHER_POINTS, Valuation
 from fwshapley.valuation.suspects import Suspects, find_suspects
 
@@ -48,7 +49,7 @@ def write_valuation_report(
         valuation: values under one weighting; of several, choose one with `of`.
         path: the .html file to write; an existing file is replaced. Plots need matplotlib.
         x: features of the points, as they were valued. If given, the page shows for each suspicious point which label
-            its nearest neighbors have.
+            its nearest neighbors have, or the mean of their targets.
         names: names of the points; by default their numbers, from 0.
         images: pictures of the points: (n, height, width) or (n, channels, height, width) with 1 or 3 channels. If
             given, the page shows suspicious points as pictures, beside their nearest neighbors if x is given.
@@ -82,9 +83,10 @@ def write_valuation_report(
             raise ValueError(f"{name} must have one entry per point, {len(valuation)}, got {len(values)}")
     picture_of = images if images is None or callable(images) else _draw_pictures(images, len(valuation))
     suspects = find_suspects(valuation, n_shown, x=x, names=listed_names)
+    kind = "target" if valuation.has_targets else "label"
     page = Report(
         title or f"Values of {counted(len(valuation), noun)}",
-        f"The lower the value of a {noun}, the more likely its label is wrong.",
+        f"The lower the value of a {noun}, the more likely its {kind} is wrong.",
     )
     for sentence in summarize(valuation, noun):
         page.text(sentence)
@@ -96,11 +98,12 @@ def write_valuation_report(
     page.section("Values").figure(
         valuation.plot(), f"Left: how many {noun}s have which value. Right: all {noun}s in increasing order of value."
     )
-    page.section("Classes").table(
-        ["class", f"{noun}s", "mean value", "negative values"],
-        class_cells(valuation),
-        "A class with a low mean value is hard to tell from the others, or has many wrong labels.",
-    )
+    if not valuation.has_targets:
+        page.section("Classes").table(
+            ["class", f"{noun}s", "mean value", "negative values"],
+            class_cells(valuation),
+            "A class with a low mean value is hard to tell from the others, or has many wrong labels.",
+        )
     if notes:
         page.section("How the data were prepared")
     for note in notes:
@@ -117,14 +120,12 @@ def summarize(valuation: Valuation, noun: str, reference: str | None = None) -> 
         reference: what the reference points are called, such as "the 40 rows of trusted.csv".
     """
     facts, n = valuation.provenance, len(valuation)
-    sizes = np.bincount(to_numpy(valuation.labels), minlength=len(valuation.classes)).tolist()
-    classes = listed(f"{name}: {size:,}" for name, size in zip(valuation.classes, sizes, strict=True))
     if reference is None:
         reference = counted(valuation.references, "reference point")
     by = "the others" if facts.get("reference") == OTHER_POINTS else reference
     how = "" if "metric" not in facts else f" utility, {facts['metric']} distance"
     what = (
-        f"{counted(n, noun)} in {len(sizes)} classes ({classes}), valued by how much each helps to predict {by}: "
+        f"{counted(n, noun)} {_describe_labels(valuation)}, valued by how much each helps to predict {by}: "
         f"{valuation.weights} values, {facts.get('method', 'method not recorded')}{how}."
     )
     negative = int((valuation.values < 0).sum())
@@ -132,6 +133,16 @@ def summarize(valuation: Valuation, noun: str, reference: str | None = None) -> 
         return [what, f"No {noun} has a negative value. Under this weighting, only the order of the values matters."]
     verb = "has a negative value: it makes" if negative == 1 else "have negative values: they make"
     return [what, f"{counted(negative, noun)} ({negative / n:.0%}) {verb} predictions worse."]
+
+
+def _describe_labels(valuation: Valuation) -> str:
+    """Return how many points each class has, or the range of the targets."""
+    labels = to_numpy(valuation.labels)
+    if valuation.has_targets:
+        return f"with targets from {labels.min():.4g} to {labels.max():.4g} (mean {labels.mean():.4g})"
+    sizes = np.bincount(labels, minlength=len(valuation.classes)).tolist()
+    classes = listed(f"{name}: {size:,}" for name, size in zip(valuation.classes, sizes, strict=True))
+    return f"in {len(sizes)} classes ({classes})"
 
 
 def class_cells(valuation: Valuation) -> list[list[str]]:
@@ -179,7 +190,11 @@ def _add_gallery(page: Report, suspects: Suspects, picture_of: PictureOf) -> Non
         for rank in range(shown)
     ]
     caption = f"The first {shown} of {len(cells)} are shown." if shown < len(cells) else ""
-    if beside:
+    if beside and suspects.valuation.has_targets:
+        caption = (
+            f"Each row shows a suspicious picture and its {beside} nearest neighbors, the nearest first. {caption}"
+        )
+    elif beside:
         caption = (
             f"Each row shows a suspicious picture and its {beside} nearest neighbors, the nearest first: = marks the "
             "same label, ≠ and a dashed frame another one. A label is suggested if most of the "
@@ -191,29 +206,32 @@ def _add_gallery(page: Report, suspects: Suspects, picture_of: PictureOf) -> Non
 def _draw_suspect(suspects: Suspects, picture_of: PictureOf, rank: int) -> Picture:
     point, suggested = int(suspects.points[rank]), suspects.suggested[rank]
     row = suspects.cells(rank + 1)[rank]
-    lines = [f"{row[0]}. {row[1]}", f"label: {row[2]}"]
-    if suspects.suggestions is not None:
+    kind = "target" if suspects.valuation.has_targets else "label"
+    lines = [f"{row[0]}. {row[1]}", f"{kind}: {row[2]}"]
+    if isinstance(suspects.suggestions, SuggestedTargets):
+        lines.append(f"neighbors' mean: {suggested}")
+    elif suspects.suggestions is not None:
         votes = suspects.votes[rank]
         lines.append(
             f"{votes} neighbors agree" if suggested is None else f"suggested: {shortened(suggested)} ({votes})"
         )
     lines.append(f"value: {row[-1]}")
-    return picture_of(point)._replace(title=f"{row[1]}, label {row[2]}", caption=lines)
+    return picture_of(point)._replace(title=f"{row[1]}, {kind} {row[2]}", caption=lines)
 
 
 def _draw_neighbors(suspects: Suspects, picture_of: PictureOf, rank: int, count: int) -> list[Picture]:
     if suspects.suggestions is None:
         return []
-    valuation = suspects.valuation
+    labels, has_targets = suspects.valuation.labels, suspects.valuation.has_targets
+    label = labels[suspects.points[rank]]
     pictures = []
-    label = int(valuation.labels[suspects.points[rank]])
     for neighbor in suspects.suggestions.neighbors[rank, :count].tolist():
-        differs = int(valuation.labels[neighbor]) != label
-        name = valuation.classes[int(valuation.labels[neighbor])]
+        name, differs = suspects.describe(neighbor), not has_targets and bool(labels[neighbor] != label)
+        mark = "" if has_targets else "≠ " if differs else "= "
         pictures.append(
             picture_of(neighbor)._replace(
-                title=f"{suspects.names[neighbor]}, label {name}",
-                caption=(f"{'≠' if differs else '='} {shortened(name)}",),
+                title=f"{suspects.names[neighbor]}, {'target' if has_targets else 'label'} {name}",
+                caption=(f"{mark}{name}",),
                 marked=differs,
             )
         )

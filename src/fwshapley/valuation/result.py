@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 import torch
-from jaxtyping import Float64, Int, Int64
+from jaxtyping import Float64, Int, Int64, Num
 from torch import Tensor
 
 from fwshapley import plots
@@ -31,16 +31,16 @@ class Valuation(Result):
     """Values of training points: the average change of the utility when a point joins a coalition of other points.
 
     A positive value means that a point helps to predict the reference points, a value near 0 that it hardly matters,
-    and a **negative value that it harms the prediction**. The points of lowest value most often have a wrong label.
-    Where small coalitions count most (a large alpha), almost no value is negative under the soft utility; only the
-    order matters there.
+    and a **negative value that it harms the prediction**. The points of lowest value most often have a wrong label or
+    target. Where small coalitions count most (a large alpha), almost no value is negative under the soft utility; only
+    the order matters there. Values of targets have the unit of squared targets.
 
     Attributes:
         values: (n,), or (weights, n) for a list of weightings.
         stderr: standard error of each value over the reference points; NaN if there is only one.
         weights: the semivalue, or the list of semivalues.
-        labels: class number of each point.
-        classes: names of the classes.
+        labels: class number of each point, or its target.
+        classes: names of the classes; none if the points have targets.
         references: number of reference points that each value is a mean over.
         error_bound: largest error of a value that a tolerance causes.
         provenance: how the values were computed; `points` is a hash of the points and their labels.
@@ -60,7 +60,7 @@ class Valuation(Result):
     values: Float64[Tensor, "*weights n"]
     stderr: Float64[Tensor, "*weights n"]
     weights: Semivalue | list[Semivalue]
-    labels: Int[Tensor, " n"]
+    labels: Num[Tensor, " n"]
     classes: tuple[str, ...]
     references: int
     error_bound: float
@@ -73,7 +73,13 @@ class Valuation(Result):
 
     def __str__(self) -> str:
         names = ", ".join(map(str, self.weightings))
-        return f"{names} of {len(self)} points for {self.references} reference points"
+        kind = "points with targets" if self.has_targets else "points"
+        return f"{names} of {len(self)} {kind} for {self.references} reference points"
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether the points have targets, numbers to predict, instead of labels."""
+        return not self.classes
 
     def suspects(self, k: int | None = None) -> Int[Tensor, " k"]:
         """Return the indices of the k points of lowest value, in increasing order of value.
@@ -88,13 +94,17 @@ class Valuation(Result):
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table with a row per point: label (as text), value, standard error, rank (1 is the lowest value).
 
+        Points with targets have a column "target" in place of "label".
+
         A list of weightings gives columns "value Shapley", "stderr Shapley", "rank Shapley", and so on.
         """
         names = [""]
         if isinstance(self.weights, list):
             repeated = Counter(map(str, self.weights))
             names = [f" {one}{f' #{row}' * (repeated[str(one)] > 1)}" for row, one in enumerate(self.weights)]
-        columns: dict[str, Any] = {"label": [self.classes[label] for label in self.labels.tolist()]}
+        columns: dict[str, Any] = {"target": self.labels.numpy()}
+        if not self.has_targets:
+            columns = {"label": [self.classes[label] for label in self.labels.tolist()]}
         stacked = self.stacked()
         for name, values, stderr in zip(names, stacked.values, stacked.stderr, strict=True):
             rank = torch.empty(len(self), dtype=torch.int64)

@@ -18,6 +18,7 @@ from fwshapley._internal.tensor_checks import choose_device
 from fwshapley._internal.wording import listed
 from fwshapley.tables.columns import infer_dtype
 from fwshapley.tables.distance_scaling import TableScaling, scale_table
+from fwshapley.tables.targets import Task, infer_task
 
 DEVICES = ("cpu", "cuda")
 """Kinds of device that have double precision."""
@@ -25,6 +26,10 @@ DEVICES = ("cpu", "cuda")
 FILL_ADVICE = "replace them, or drop the rows"
 REFERENCE_ADVICE = "no point of y can help to predict these; drop these reference points, or correct their labels"
 UNSEEN_ADVICE = "only labels seen in fit can be valued; fit with points of these classes, or correct the labels"
+MAX_TARGET = 1e150
+"""Largest target whose squares can be added up."""
+
+FRACTIONS_ADVICE = "divide real targets into classes first"
 
 
 def check_device(device: str | torch.device) -> str:
@@ -157,8 +162,38 @@ def check_real_numbers(name: str, array: NDArray[Any] | Tensor) -> None:
         raise ValueError(f"{name} must be numbers, got {array.dtype}; convert dates and times to numbers first")
 
 
+def find_task(name: str, y: Array, rows: int) -> Task:
+    """Return whether labels are classes or a numeric target; raise an error if they are neither or may be both."""
+    return infer_task(name, _check_label_array(name, y, rows))
+
+
+def check_targets(name: str, y: Array, rows: int) -> NDArray[np.float64]:
+    """Return targets of regression as finite numbers, one per point."""
+    targets = _check_label_array(name, y, rows)
+    if targets.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} must be numbers for regression, got {_family(targets)}; for classes use classification"
+        )
+    numbers = targets.astype(np.float64)
+    infinite = ~np.isfinite(numbers)
+    if infinite.any():
+        raise ValueError(f"{name} must be finite, got {numbers[infinite][0]} in row {int(infinite.argmax())}")
+    largest = float(np.abs(numbers).max(initial=0))
+    if largest > MAX_TARGET:
+        raise ValueError(
+            f"{name} must be at most {MAX_TARGET:g}, so that squares are finite, got {largest:g}; rescale it"
+        )
+    return numbers
+
+
 def check_labels(
-    name: str, y: Array, rows: int, classes: NDArray[Any] | None = None, advice: str = REFERENCE_ADVICE
+    name: str,
+    y: Array,
+    rows: int,
+    classes: NDArray[Any] | None = None,
+    advice: str = REFERENCE_ADVICE,
+    *,
+    fractions_advice: str = FRACTIONS_ADVICE,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return labels as class numbers 0..C-1, and the classes in order.
 
@@ -168,8 +203,17 @@ def check_labels(
         rows: number of points.
         classes: the classes of the training points; other labels are an error then. None accepts any.
         advice: what to do about other labels.
+        fractions_advice: what to do about numbers that are not whole.
     """
     labels = _check_label_array(name, y, rows)
+    if labels.dtype.kind == "f":
+        fractions = ~np.isfinite(labels) | (labels != np.round(labels))
+        if fractions.any():
+            row = int(fractions.argmax())
+            raise ValueError(
+                f"{name} must be classes, got the real number {labels[row]:g} in row {row} (Unknown label type); "
+                f"{fractions_advice}"
+            )
     unique, codes = np.unique(labels, return_inverse=True)
     if classes is None:
         if len(unique) == 1:
@@ -210,14 +254,6 @@ def _check_label_array(name: str, y: Array, rows: int) -> NDArray[Any]:
             mixture = " and ".join(sorted(families, reverse=True))
             raise ValueError(f"{name} must be labels of one type, got {mixture}; convert all labels to text")
         labels = np.array(labels.tolist())
-    if labels.dtype.kind == "f":
-        fractions = ~np.isfinite(labels) | (labels != np.round(labels))
-        if fractions.any():
-            row = int(fractions.argmax())
-            raise ValueError(
-                f"{name} must be classes, got the real number {labels[row]:g} in row {row} (Unknown label type); "
-                "divide real targets into classes first"
-            )
     return labels
 
 

@@ -18,7 +18,7 @@ from fwshapley import Banzhaf, Beta, LeaveOneOut, Semivalue, Shapley, exact_valu
 from fwshapley.games import NeighborGame
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.valuation.knn.closed_forms import ClosedForm, make_form
-from fwshapley.valuation.knn.vote import win_chances
+from fwshapley.valuation.knn.closed_forms.win_chances import win_chances
 
 
 def semivalues(n: int) -> list[Semivalue]:
@@ -236,6 +236,26 @@ def test_a_vote_of_25_agrees_with_monte_carlo() -> None:
     assert bool(((values_of(game, [Shapley()])[0] - estimate.values).abs() <= 4 * estimate.stderr).all())
 
 
+@pytest.mark.parametrize("ties", ["lowest", "shared"])
+@pytest.mark.parametrize("k", [1, 2, 4, 5, 7])
+@pytest.mark.parametrize("classes", [2, 9])
+def test_series_of_counts_and_products_over_classes_agree(
+    classes: int, k: int, ties: Ties, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n, label = 3000, torch.tensor([0, classes - 1, 1])
+    one = draw_labels(n, classes=classes)
+    one[: n // 2] = 1  # the nearest half of the points have one class
+    labels = torch.stack([one, one.flip(0), one.roll(7)])
+    form = make_form(
+        "vote", [Shapley(), Beta(4, 1), Banzhaf(0.01)], torch.bincount(one, minlength=classes), k, ties=ties
+    )
+    by_series = form.by_rank(labels, label)
+    few = form.by_rank(labels[:, :100], label)
+    monkeypatch.setattr("fwshapley.valuation.knn.closed_forms.vote.MAX_VOTERS", 0)
+    assert_close(by_series, form.by_rank(labels, label), rtol=0, atol=1e-13)
+    assert_close(few, form.by_rank(labels[:, :100], label), rtol=0, atol=1e-13)
+
+
 # The reach, and where it lets us stop
 
 
@@ -286,6 +306,7 @@ def test_a_cut_is_off_by_no_more_than_its_bound(utility: Utility, ties: Ties, to
 def make_bound(form: ClosedForm, ranks: int) -> Tensor:
     """What docs/math.md says that a cut costs."""
     reach = torch.cat([form.reach[0], torch.zeros(1, dtype=torch.float64)])
+    assert form.stake is not None
     return form.stake * torch.maximum(reach[ranks - 1] - form.reach[0, -1], reach[ranks])
 
 

@@ -6,7 +6,7 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from fwshapley.valuation.knn.distances import Metric
-from fwshapley.valuation.knn.valuator import suggest_labels
+from fwshapley.valuation.knn.suggestions import suggest_labels
 
 LINE = np.array([[0.0], [1.0], [2.1], [3.3], [4.6], [6.0]])
 LABELS = ["b", "a", "a", "b", "b", "a"]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fwshapley._internal.wording import counted, listed
 from fwshapley.cli.pictures.files import find_images
 from fwshapley.tables.labels import Classes
+from fwshapley.tables.targets import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +101,7 @@ class Pictures(ClassFolder):
     noun: ClassVar[str] = "picture"
     key: ClassVar[str] = "file"
     about_keys: ClassVar[str] = "file: path below the folder"
+    task: ClassVar[Task] = "classification"
 
     @classmethod
     def of(

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int64, Num
 from numpy.typing import NDArray
 from torch import Tensor
 
 from fwshapley._internal.parallel import count_threads, spread
 from fwshapley._internal.progress import ProgressBar, announce
 from fwshapley.valuation.knn.closed_forms import ClosedForm
+from fwshapley.valuation.knn.closed_forms.vote_series import MAX_VOTERS
+from fwshapley.valuation.knn.closeness import weigh_by_kernel
 from fwshapley.valuation.knn.distances import (
     NEVER,
     Workspace,
@@ -30,6 +32,7 @@ from fwshapley.valuation.knn.distances import (
     whole_keys,
 )
 from fwshapley.valuation.knn.problem import NeighborProblem
+from fwshapley.valuation.knn.radius import sum_part_inside
 
 PARTS = 64
 MIN_PART, MAX_PART = 128, 512
@@ -106,7 +109,7 @@ def _announce_costs(problem: NeighborProblem, rows: int, *, device: str, n_jobs:
     pair = PAIR_SECONDS[kind] + COLUMN_SECONDS[kind] * problem.n_columns
     values = rows * VALUE_SECONDS[kind]
     if problem.utility == "vote":
-        values *= len(problem.classes) * problem.k**2
+        values *= problem.k**2 * (len(problem.classes) if problem.k > MAX_VOTERS else 1 / 3)
     workers = min(count_threads(n_jobs), references) if kind == "cpu" else 1
     announce(
         "valuing",
@@ -125,13 +128,15 @@ def _sum_part_on_cpu(problem: NeighborProblem, tolerance: float, every_label: bo
 def _sum_part(
     problem: NeighborProblem,
     x: Float64[Tensor, "n wide"],
-    y: Int64[Tensor, " n"],
+    y: Num[Tensor, " n"],
     part: slice,
     *,
     tolerance: float,
     every_label: bool,
 ) -> Float64[Tensor, "2 rows n"]:
     """Return the sums over one part of the reference."""
+    if problem.is_by_radius:
+        return sum_part_inside(problem, x, y, part)
     device = str(x.device)
     references, reference_labels = _to_tensors(device, problem.reference[part], problem.reference_labels[part])
     form = problem.form(device)
@@ -147,7 +152,10 @@ def _sum_part(
     for some, keys, order in _sort_blocks(
         problem, references, x, first=part.start, ranks=ranks, size=size, space=space
     ):
-        values = _value_points(form, keys, order, y, reference_labels[some], every_label=every_label, space=space)
+        values = _value_points(
+            form, keys, order, y, reference_labels[some], closeness=weigh_by_kernel(problem, references[some], x),
+            every_label=every_label, space=space,
+        )  # fmt: skip
         if values.shape[1] == 1:  # in place, since memory for the sum would cost as much as the sum
             total[0].add_(values[:, 0])
             total[1].addcmul_(values[:, 0], values[:, 0])
@@ -235,14 +243,15 @@ def _value_points(
     form: ClosedForm,
     keys: Int64[Tensor, "some n"],
     order: Int64[Tensor, "some ranks"],
-    y: Int64[Tensor, " n"],
-    reference_labels: Int64[Tensor, " some"],
+    y: Num[Tensor, " n"],
+    reference_labels: Num[Tensor, " some"],
     *,
+    closeness: Float64[Tensor, "some n"] | None,
     every_label: bool,
     space: Workspace | None,
 ) -> Float64[Tensor, "rows some n"]:
     """Return the values of all points in the game of each reference point."""
-    out = None if space is None else space.labels[None, : order.shape[1]]
+    out = None if space is None else space.labels[None, : order.shape[1]].view(y.dtype)
     labels = torch.gather(y.expand(len(order), -1), 1, order, out=out)
     farthest_labels = labels[:, -1] if order.shape[1] == form.n else y[farthest(keys)]
     by_class = form.by_class(reference_labels, farthest_labels)
@@ -252,7 +261,7 @@ def _value_points(
         if by_class is not None:
             level = by_class.mT.flatten(0, 1)[..., None].expand(-1, -1, len(y)).clone()
     else:
-        by_rank = form.by_rank(labels, reference_labels)
+        by_rank = form.by_rank(labels, reference_labels, None if closeness is None else closeness.gather(1, order))
         if by_class is not None:
             level = by_class[..., y]
     where = order.expand(len(by_rank), -1, -1)

@@ -1,27 +1,26 @@
-"""Exact data values of a nearest-neighbor classifier, for every weighting; and the labels that neighbors suggest."""
+"""Exact data values of prediction by nearest neighbors, for every weighting."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 import torch
-from jaxtyping import Int64
-from torch import Tensor
 
-from fwshapley._internal.checks import Array, check_choice, check_jobs, check_real, check_whole
-from fwshapley._internal.tensor_checks import check_classes
+from fwshapley._internal.checks import Array, check_jobs, check_real
 from fwshapley._internal.version import __version__
-from fwshapley.games.knn import Ties, Utility
+from fwshapley.games.knn import AnyUtility, Ties
 from fwshapley.semivalues import Semivalue
+from fwshapley.tables.targets import TaskChoice
 from fwshapley.valuation.base import Valuator
-from fwshapley.valuation.knn.distances import NEVER, Metric, distances_directly, nearest, place
+from fwshapley.valuation.knn.distances import Metric
 from fwshapley.valuation.knn.engine import sum_values
 from fwshapley.valuation.knn.index import NeighborIndex
 from fwshapley.valuation.knn.problem import NeighborProblem, check_problem, digest_points, place_points
+from fwshapley.valuation.knn.radius import RadiusIndex
 from fwshapley.valuation.result import OTHER_POINTS, Valuation, make_valuation
-from fwshapley.valuation.validation import UNSEEN_ADVICE, check_device, check_labels, scale_points
+from fwshapley.valuation.validation import UNSEEN_ADVICE, check_device
 
 
 def value_neighbors(
@@ -31,8 +30,10 @@ def value_neighbors(
     *,
     k: int = 5,
     weights: Semivalue | Sequence[Semivalue] | None = None,
-    utility: Utility = "soft",
+    task: TaskChoice = "auto",
+    utility: AnyUtility | None = None,
     ties: Ties = "lowest",
+    radius: float | None = None,
     metric: Metric = "euclidean",
     scale: bool | None = None,
     tolerance: float = 0.0,
@@ -40,30 +41,40 @@ def value_neighbors(
     n_jobs: int | None = None,
     progress: bool = True,
 ) -> Valuation:
-    """Value training points by how much they help a k-nearest-neighbor classifier to predict reference points.
+    """Value training points by how much they help nearest neighbors to predict reference points, exactly.
 
     Each reference point is a game of the training points: the value of a coalition is how well the k nearest of its
-    members predict the label of the reference point. A value is the mean of a point's semivalues over these games, in
-    closed form (docs/math.md, section 6).
+    members predict the label, or the target, of the reference point. A value is the mean of a point's semivalues over
+    these games, in closed form (docs/math.md, section 6).
 
     Args:
         x: features of the training points, (n, ...): numbers, or a DataFrame also of texts, dates and flags.
-        y: their labels: numbers or text.
-        reference: points to predict and their labels, a pair (x, y). They should contain every class: a point whose
-            class is missing can only do harm. None values each training point by how it helps to predict the others.
+        y: their labels, numbers or text, or their targets, numbers.
+        reference: points to predict and their labels or targets, a pair (x, y). Labels should contain every
+            class: a point whose class is missing can only do harm. None values each training point by how it helps to
+            predict the others.
         k: number of nearest neighbors.
         weights: a semivalue, or a list of them, which share all distances and sorts; None is Shapley.
-        utility: "soft", the number of the k nearest that have the correct label, divided by k; "normalized", the same
-            divided by the number of members if there are fewer than k; "vote", whether the correct label wins the vote
-            among the k nearest.
+        task: "classification", "regression", or "auto": text, flags and at most 20 different whole numbers are classes,
+            more different numbers a target; where numbers may be either, an error asks for the task.
+        utility: what a coalition is worth. For classes: "soft" (default), the number of its k nearest members that have
+            the correct label, divided by k; "normalized", the same divided by the number of members if there are fewer
+            than k; "vote", whether the correct label wins the vote among them; "brier", minus the squared error of the
+            shares of all classes among them; "kernel", as "soft" with weights exp(-distance**2 / (2 radius**2));
+            "radius", the share of the correct label among all members within the radius. For a target: minus the
+            squared error of a prediction, which is, for "squared_error" (default), the mean of the k nearest, where the
+            mean of y takes the place of missing members; "normalized_error", the mean of the min(k, members) nearest;
+            "kernel_error", as "squared_error" with the weights of "kernel" for differences from the mean of y;
+            "radius_error", the mean of all members within the radius.
         ties: of a vote go to the "lowest" class, or are "shared".
+        radius: a distance, for the utilities of that name and for kernels; that between unit vectors for the cosine.
         metric: "euclidean" or "cosine".
         scale: prepare the columns of a DataFrame as `fwshapley value` prepares those of a file: numbers are
             standardized, dates become days, categories one coordinate each, missing numbers the median; constant
             columns, row numbers and free text are left out. None does so if the DataFrame contains anything but
             numbers and flags. Otherwise features are used as they are: columns of large numbers count most.
         tolerance: largest error of a value; larger is faster, since weightings that favor large coalitions depend on
-            few neighbors.
+            few neighbors. Brier scores, squared errors and radii are always exact.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
         n_jobs: number of CPU cores; None uses the number of an active `joblib.parallel_config` if it is more than one,
             else all. The backend of `joblib.parallel_config` may distribute the work over processes or machines.
@@ -79,16 +90,23 @@ def value_neighbors(
         >>> y[7] = 1  # a wrong label
         >>> fw.value_neighbors(x, y, weights=fw.Beta(4, 1)).suspects(1)
         tensor([7])
+
+        A target:
+
+        >>> target = x.sum(axis=1)
+        >>> target[20] = 30  # a wrong number
+        >>> fw.value_neighbors(x, target, utility="normalized_error").suspects(1)
+        tensor([20])
     """
     valuator = KNNValuator(
-        k, weights=weights, utility=utility, ties=ties, metric=metric, scale=scale, tolerance=tolerance,
-        device=device, n_jobs=n_jobs, progress=progress,
+        k, weights=weights, task=task, utility=utility, ties=ties, radius=radius, metric=metric, scale=scale,
+        tolerance=tolerance, device=device, n_jobs=n_jobs, progress=progress,
     )  # fmt: skip
     return valuator.fit(x, y, reference).result_
 
 
 class KNNValuator(Valuator):
-    """Values of training points for a k-nearest-neighbor classifier, with the interface of scikit-learn.
+    """Values of training points for prediction by nearest neighbors, with the interface of scikit-learn.
 
     The arguments are those of `value_neighbors`.
 
@@ -108,15 +126,17 @@ class KNNValuator(Valuator):
     """
 
     problem_: NeighborProblem
-    index_: NeighborIndex | None
+    index_: NeighborIndex | RadiusIndex | None
 
     def __init__(
         self,
         k: int = 5,
         *,
         weights: Semivalue | Sequence[Semivalue] | None = None,
-        utility: Utility = "soft",
+        task: TaskChoice = "auto",
+        utility: AnyUtility | None = None,
         ties: Ties = "lowest",
+        radius: float | None = None,
         metric: Metric = "euclidean",
         scale: bool | None = None,
         tolerance: float = 0.0,
@@ -126,8 +146,10 @@ class KNNValuator(Valuator):
     ) -> None:
         self.k = k
         self.weights = weights
-        self.utility: Utility = utility
+        self.task: TaskChoice = task
+        self.utility: AnyUtility | None = utility
         self.ties: Ties = ties
+        self.radius = radius
         self.metric: Metric = metric
         self.scale = scale
         self.tolerance = tolerance
@@ -140,8 +162,8 @@ class KNNValuator(Valuator):
 
         Args:
             x: features of the training points.
-            y: their labels.
-            reference: reference points and their labels, or None.
+            y: their labels or targets.
+            reference: reference points and their labels or targets, or None.
         """
         tolerance = check_real("tolerance", self.tolerance)
         if tolerance < 0:
@@ -149,8 +171,8 @@ class KNNValuator(Valuator):
         n_jobs = check_jobs(self.n_jobs)
         device = check_device(self.device)
         problem = check_problem(
-            x, y, reference, weights=self.weights, k=self.k, utility=self.utility, ties=self.ties, metric=self.metric,
-            scale=self.scale,
+            x, y, reference, weights=self.weights, k=self.k, task=self.task, utility=self.utility, ties=self.ties,
+            radius=self.radius, metric=self.metric, scale=self.scale,
         )  # fmt: skip
         sums = sum_values(problem, tolerance=tolerance, device=device, n_jobs=n_jobs, progress=self.progress)
         result = make_valuation(
@@ -159,7 +181,7 @@ class KNNValuator(Valuator):
             weights=list(problem.weights) if isinstance(self.weights, (list, tuple)) else problem.weights[0],
             labels=torch.from_numpy(problem.labels),
             classes=problem.class_names,
-            error_bound=problem.form(device).cut(tolerance)[1],
+            error_bound=problem.error_bound(tolerance, device),
             provenance=_provenance(problem, tolerance=tolerance),
             reference_keys=problem.reference_keys,
         )
@@ -173,18 +195,23 @@ class KNNValuator(Valuator):
         """Return the exact values of new points, each as if it alone had joined the training points.
 
         The first call makes an index, which takes as long as `fit` and 8 bytes for each pair of a training point and a
-        reference point, and as many again for each weighting and relevant label.
+        reference point, and as many again for each weighting and relevant label; for a radius, almost nothing.
 
         Args:
             x: features of the new points.
-            y: their labels, which must be among the classes of `fit`.
+            y: their labels, which must be among the classes of `fit`, or their targets.
         """
         self._check_fitted()
         problem, result, index = self.problem_, self.result_, self.index_
         points = place_points("x", x, problem.column_names, problem.scaling, problem.n_columns)
-        labels, _ = check_labels("y", y, len(points), classes=problem.classes, advice=UNSEEN_ADVICE)
+        labels = problem.check_more_labels("y", y, len(points), advice=UNSEEN_ADVICE)
         if index is None or index.problem is not problem:
-            index = NeighborIndex(problem, device=check_device(self.device), progress=self.progress)
+            device = check_device(self.device)
+            index = (
+                RadiusIndex(problem, device=device)
+                if problem.is_by_radius
+                else NeighborIndex(problem, device=device, progress=self.progress)
+            )
             self.index_ = index
         codes = torch.from_numpy(labels)
         changed = {"points": digest_points(points, labels, problem.class_names), "training_points": problem.digest}
@@ -202,8 +229,15 @@ class KNNValuator(Valuator):
 
 def _provenance(problem: NeighborProblem, *, tolerance: float) -> dict[str, Any]:
     """Return what a valuation records about its problem, JSON-compatible."""
+    neighbors = f"neighbors within {problem.radius:g}" if problem.is_by_radius else f"{problem.k} nearest neighbors"
+    facts: dict[str, Any] = {} if problem.radius is None else {"radius": problem.radius}
+    if problem.task == "regression":
+        facts["default"] = problem.default
+    if problem.notes:
+        facts["columns"] = list(problem.notes)
     return {
-        "method": f"{problem.k} nearest neighbors, {problem.utility}",
+        "method": f"{neighbors}, {problem.utility}",
+        "task": problem.task,
         "k": problem.k,
         "utility": problem.utility,
         "ties": problem.ties,
@@ -212,61 +246,5 @@ def _provenance(problem: NeighborProblem, *, tolerance: float) -> dict[str, Any]
         "reference": OTHER_POINTS if problem.held_out else "given",
         "points": problem.digest,
         "fwshapley": __version__,
-    } | ({"columns": list(problem.notes)} if problem.notes else {})
-
-
-class Suggestions(NamedTuple):
-    """Labels that nearest neighbors suggest.
-
-    Attributes:
-        labels: class number of each suggestion, as in `Valuation.labels`.
-        votes: number of the neighbors that have that label.
-        neighbors: indices of the neighbors, from the nearest on.
-    """
-
-    labels: Int64[Tensor, " points"]
-    votes: Int64[Tensor, " points"]
-    neighbors: Int64[Tensor, "points k"]
-
-
-def suggest_labels(
-    x: Array,
-    y: Array,
-    points: Sequence[int] | Int64[Tensor, " points"],
-    *,
-    k: int = 5,
-    metric: Metric = "euclidean",
-    scale: bool | None = None,
-) -> Suggestions:
-    """Return the most frequent label among the k nearest other points; a tie goes to the nearest of the tied labels.
-
-    Args:
-        x: features of all points, as `value_neighbors` takes them.
-        y: their labels.
-        points: indices of the points to suggest a label for.
-        k: number of neighbors.
-        metric: "euclidean" or "cosine".
-        scale: as for `value_neighbors`.
-
-    Example:
-        >>> suggest_labels([[0.0], [1.0], [1.1], [1.2]], ["a", "b", "b", "a"], points=[3], k=2).labels
-        tensor([1])
-    """
-    table = scale_points("x", x, scale)[0]
-    labels = torch.from_numpy(check_labels("y", y, len(table))[0])
-    if check_whole("k", k) >= len(table):
-        raise ValueError(f"k must be at most {len(table) - 1}, the number of other points, got {k}")
-    check_choice("metric", metric, get_args(Metric))
-    factor = torch.from_numpy(place(table, None, metric).factor)
-    rows = check_classes("points", points, len(table)) if len(points) else torch.empty(0, dtype=torch.int64)
-    neighbors = torch.empty(len(rows), k, dtype=torch.int64)
-    suggested, votes = torch.empty_like(rows), torch.empty_like(rows)
-    for row, point in enumerate(rows.tolist()):  # one at a time: a row of distances is large
-        keys = distances_directly(factor[[point], :-2], factor)[0].view(torch.int64)
-        keys[point] = NEVER
-        neighbors[row] = nearest(keys, k)
-        neighbor_labels = labels[neighbors[row]]
-        frequency = torch.bincount(neighbor_labels)[neighbor_labels]
-        suggested[row] = neighbor_labels[frequency.argmax()]  # the first of the most frequent, which is the nearest
-        votes[row] = frequency.max()
-    return Suggestions(suggested, votes, neighbors)
+        **facts,
+    }
