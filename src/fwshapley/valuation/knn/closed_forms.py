@@ -130,14 +130,15 @@ class Soft(ClosedForm):
     def by_rank(
         self, labels: Int[Tensor, "references ranks"], label: Int[Tensor, " references"]
     ) -> Float[Tensor, "weights references ranks"]:
-        """Return reach and a cumulative sum: the sum over farther matches is the total minus that over nearer ones."""
+        """Return the gain of a point's own match, minus the sum over farther matches.
+
+        `radix_sort.add_soft_values` does the same arithmetic in the same order, so that both have the same bits.
+        """
         match = (labels == label[:, None]).double().div_(self.k)
         ranks = labels.shape[1]
         values = match.new_empty(len(self.reach), *match.shape)
         for out, reach, drop in zip(values, self.reach[:, :ranks], self.drop[:, :ranks], strict=True):
-            torch.mul(match, drop, out=out).cumsum_(1)
-            out.sub_(out[:, -1:].clone())
-            out.addcmul_(match, reach)
+            torch.sub(match * reach, _sums_from(match * drop)[:, 1:], out=out)
         return values
 
     def for_newcomer(

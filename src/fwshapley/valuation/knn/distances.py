@@ -50,18 +50,32 @@ class Places(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Memory for the distances of a block and for one row; allocating it anew would cost as much as the work."""
+    """Memory for the distances of a block and for one row; allocating it anew would cost as much as the work.
+
+    Attributes:
+        distances: of a block.
+        keys: a row in order, by torch's sort.
+        order: its indices.
+        labels: its labels.
+        scratch: memory for the compiled sort, which has the same results as torch's; None to use torch's.
+    """
 
     distances: Float64[Tensor, "references n"]
     keys: Int64[Tensor, " sorted"]
     order: Int64[Tensor, " sorted"]
     labels: Int64[Tensor, " n"]
+    scratch: tuple[NDArray[Any], ...] | None
 
     @classmethod
-    def of(cls, n: int, references: int) -> Workspace:
+    def of(cls, n: int, references: int, *, compiled: bool = False) -> Workspace:
         """Allocate memory for n points and a number of references."""
         rows = (torch.empty(size, dtype=torch.int64) for size in (_sorted_size(n), _sorted_size(n), n))
-        return cls(torch.empty(references, n, dtype=torch.float64), *rows)
+        distances = torch.empty(references, n, dtype=torch.float64)
+        if not compiled:
+            return cls(distances, *rows, None)
+        from fwshapley.valuation.knn.radix_sort import Scratch  # noqa: PLC0415 - it imports numba, and this module
+
+        return cls(distances, *rows, Scratch.of(n))
 
 
 def place(x: Features, reference: Features | None, metric: Metric) -> Places:
@@ -166,6 +180,12 @@ def nearest(keys: Int64[Tensor, " n"], ranks: int, space: Workspace | None = Non
         ranks: how many are wanted.
         space: memory for the result, which is valid until the next call.
     """
+    if space is not None and space.scratch is not None:
+        from fwshapley.valuation.knn.radix_sort import order_nearest  # noqa: PLC0415 - as above
+
+        order = space.order[:ranks]
+        order_nearest(keys.view(torch.float64).numpy(), space.scratch, order.numpy())
+        return order
     candidates = _candidates(keys, ranks)
     if candidates is not None:
         return candidates[torch.sort(keys[candidates], stable=True).indices[:ranks]]

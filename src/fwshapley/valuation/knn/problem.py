@@ -100,6 +100,12 @@ class NeighborProblem:
         return len(self.reference_labels) - self.held_out
 
     @property
+    def own(self) -> NDArray[np.int64]:
+        """Index of the point that each reference point is, or -1."""
+        count = len(self.reference_labels)
+        return np.arange(count) if self.held_out else np.full(count, -1)
+
+    @property
     def class_names(self) -> tuple[str, ...]:
         """Classes as text."""
         return name_classes(self.classes)
