@@ -44,12 +44,13 @@ MAX_ROWS = {"cpu": 128, "cuda": 2**12}
 """Reference points that they belong to: as many as fit, and as there are features, within these limits. On a CPU, fewer
 stay in the cache; more share the time of reading all points."""
 
-PAIR_SECONDS = {"cpu": 1e-7, "cuda": 4e-10}
+PAIR_SECONDS = {"cpu": 8e-9, "cuda": 4e-10}
 """Time to sort one pair of a point and a reference point by distance, on one core or on a GPU."""
 
-COLUMN_SECONDS = {"cpu": 1e-10, "cuda": 1e-12}
+COLUMN_SECONDS = {"cpu": 3e-11, "cuda": 1e-12}
 VALUE_SECONDS = {"cpu": 2e-8, "cuda": 1e-10}
-"""Further time for each feature, and for each value of each weighting."""
+COMPILED_VALUE_SECONDS = 2e-9
+"""Further time for each feature, and for each value of each weighting; less if `radix_sort` adds up the values."""
 
 COMPILED_PAIRS = 2**24
 """Pairs of a point and a reference point from which compiled loops save more time than it takes to load them."""
@@ -89,6 +90,8 @@ def sum_values(
         for part, sums in zip(parts, results, strict=True):
             total += sums
             bar.advance(part.stop - part.start)
+    if problem.drawn is not None:  # a point that is drawn plays one game less than the others: none of its own
+        total[..., problem.drawn] *= problem.n_references / (problem.n_references - 1)
     return total
 
 
@@ -112,7 +115,8 @@ def _announce_costs(problem: NeighborProblem, rows: int, *, device: str, n_jobs:
     kind = torch.device(device).type
     references = len(problem.reference_labels)
     pair = PAIR_SECONDS[kind] + COLUMN_SECONDS[kind] * problem.n_columns
-    values = rows * VALUE_SECONDS[kind]
+    compiled = kind == "cpu" and problem.utility == "soft" and rows == len(problem.weights)
+    values = rows * (COMPILED_VALUE_SECONDS if compiled else VALUE_SECONDS[kind])
     if problem.utility == "vote":
         values *= len(problem.classes) * problem.k**2
     workers = min(count_threads(n_jobs), references) if kind == "cpu" else 1

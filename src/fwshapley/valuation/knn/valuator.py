@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from fwshapley.valuation.knn.distances import NEVER, Metric, distances_directly,
 from fwshapley.valuation.knn.engine import sum_values
 from fwshapley.valuation.knn.index import NeighborIndex
 from fwshapley.valuation.knn.problem import NeighborProblem, check_problem, digest_points, place_points
+from fwshapley.valuation.knn.reference_sample import sample_reference
 from fwshapley.valuation.result import OTHER_POINTS, Valuation, make_valuation
 from fwshapley.valuation.validation import UNSEEN_ADVICE, check_device, check_labels, scale_points
 
@@ -36,6 +37,8 @@ def value_neighbors(
     metric: Metric = "euclidean",
     scale: bool | None = None,
     tolerance: float = 0.0,
+    n_references: int | Literal["all"] | None = None,
+    seed: int = 0,
     device: str | torch.device = "auto",
     n_jobs: int | None = None,
     progress: bool = True,
@@ -64,6 +67,11 @@ def value_neighbors(
             numbers and flags. Otherwise features are used as they are: columns of large numbers count most.
         tolerance: largest error of a value; larger is faster, since weightings that favor large coalitions depend on
             few neighbors.
+        n_references: without a reference, the number of points that the points are valued by: a sample in which each
+            label has its share; or "all". None takes all of up to 100,000 points, and of more so many that there are
+            10 billion pairs, such as 10,000 of a million. A smaller sample is faster, and misses more wrong labels
+            (docs/guide/wrong_labels.md).
+        seed: of that sample.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
         n_jobs: number of CPU cores; None uses the number of an active `joblib.parallel_config` if it is more than one,
             else all. The backend of `joblib.parallel_config` may distribute the work over processes or machines.
@@ -82,7 +90,7 @@ def value_neighbors(
     """
     valuator = KNNValuator(
         k, weights=weights, utility=utility, ties=ties, metric=metric, scale=scale, tolerance=tolerance,
-        device=device, n_jobs=n_jobs, progress=progress,
+        n_references=n_references, seed=seed, device=device, n_jobs=n_jobs, progress=progress,
     )  # fmt: skip
     return valuator.fit(x, y, reference).result_
 
@@ -120,6 +128,8 @@ class KNNValuator(Valuator):
         metric: Metric = "euclidean",
         scale: bool | None = None,
         tolerance: float = 0.0,
+        n_references: int | Literal["all"] | None = None,
+        seed: int = 0,
         device: str | torch.device = "auto",
         n_jobs: int | None = None,
         progress: bool = True,
@@ -131,6 +141,8 @@ class KNNValuator(Valuator):
         self.metric: Metric = metric
         self.scale = scale
         self.tolerance = tolerance
+        self.n_references = n_references
+        self.seed = seed
         self.device = device
         self.n_jobs = n_jobs
         self.progress = progress
@@ -152,6 +164,7 @@ class KNNValuator(Valuator):
             x, y, reference, weights=self.weights, k=self.k, utility=self.utility, ties=self.ties, metric=self.metric,
             scale=self.scale,
         )  # fmt: skip
+        problem = sample_reference(problem, self.n_references, self.seed, progress=self.progress)
         sums = sum_values(problem, tolerance=tolerance, device=device, n_jobs=n_jobs, progress=self.progress)
         result = make_valuation(
             sums,
@@ -160,7 +173,7 @@ class KNNValuator(Valuator):
             labels=torch.from_numpy(problem.labels),
             classes=problem.class_names,
             error_bound=problem.form(device).cut(tolerance)[1],
-            provenance=_provenance(problem, tolerance=tolerance),
+            provenance=_provenance(problem, tolerance=tolerance, seed=self.seed),
             reference_keys=problem.reference_keys,
         )
         self.problem_ = problem
@@ -195,12 +208,12 @@ class KNNValuator(Valuator):
             labels=codes,
             classes=problem.class_names,
             error_bound=0.0,
-            provenance=_provenance(problem, tolerance=0.0) | changed,
+            provenance=_provenance(problem, tolerance=0.0, seed=self.seed) | changed,
             reference_keys=problem.reference_keys,
         )
 
 
-def _provenance(problem: NeighborProblem, *, tolerance: float) -> dict[str, Any]:
+def _provenance(problem: NeighborProblem, *, tolerance: float, seed: int) -> dict[str, Any]:
     """Return what a valuation records about its problem, JSON-compatible."""
     return {
         "method": f"{problem.k} nearest neighbors, {problem.utility}",
@@ -209,6 +222,7 @@ def _provenance(problem: NeighborProblem, *, tolerance: float) -> dict[str, Any]
         "ties": problem.ties,
         "metric": problem.metric,
         "tolerance": tolerance,
+        **({} if problem.drawn is None else {"n_references": len(problem.drawn), "seed": seed}),
         "reference": OTHER_POINTS if problem.held_out else "given",
         "points": problem.digest,
         "fwshapley": __version__,
