@@ -27,7 +27,7 @@ def test_values_are_means_over_the_other_points_of_the_sample(
     utility: Utility, ties: Ties, monkeypatch: pytest.MonkeyPatch, *, compiled: bool
 ) -> None:
     monkeypatch.setattr(engine, "COMPILED_PAIRS", 0 if compiled else 2**60)
-    drawn = draw_evenly(Y, 11, seed=5)
+    drawn = draw_evenly(X, Y, 11, seed=5)
     games = torch.zeros(11, 2, 40, dtype=torch.float64)  # by reference point; a point has no part in its own game
     for number, point in enumerate(drawn.tolist()):
         others = np.delete(np.arange(40), point)
@@ -59,11 +59,20 @@ def test_a_sample_of_all_points_is_all_of_them() -> None:
 
 @pytest.mark.parametrize("count", [2, 7, 39])
 def test_each_label_has_its_share_of_a_sample(count: int) -> None:
-    drawn = draw_evenly(Y, count, seed=0)
+    drawn = draw_evenly(X, Y, count, seed=0)
     assert len(np.unique(drawn)) == count
     shares = np.bincount(Y[drawn], minlength=3) - np.bincount(Y) * count / 40
     assert np.abs(shares).max() < 1
-    assert not np.array_equal(drawn, draw_evenly(Y, count, seed=1))
+    assert not np.array_equal(drawn, draw_evenly(X, Y, count, seed=1))
+
+
+def test_each_region_has_its_share_of_a_sample() -> None:
+    x = np.random.default_rng(0).random((1024, 2))
+    quarter = 2 * (x[:, 0] > np.median(x[:, 0])) + (x[:, 1] > np.median(x[:, 1]))
+    for seed in range(5):
+        drawn = draw_evenly(x, np.zeros(1024, dtype=np.int64), 64, seed)
+        counts, expected = np.bincount(quarter[drawn]), np.bincount(quarter) / 16
+        assert np.abs(counts - expected).max() < 4  # a simple random sample would have a standard deviation of 3.4
 
 
 def test_a_sample_is_announced_if_it_was_not_asked_for(
@@ -80,7 +89,7 @@ def test_a_sample_is_announced_if_it_was_not_asked_for(
 def test_new_points_are_valued_by_the_sample() -> None:
     valuator = fw.KNNValuator(3, n_references=11, seed=5, progress=False).fit(X, Y)
     found = valuator.value([[0.0, 0.0, 0.0]], [1])
-    drawn = draw_evenly(Y, 11, seed=5)
+    drawn = draw_evenly(X, Y, 11, seed=5)
     joined, labels = np.concatenate([X, [[0.0, 0.0, 0.0]]]), np.append(Y, 1)
     games = []
     for point in drawn.tolist():

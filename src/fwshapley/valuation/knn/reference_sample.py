@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
 from numpy.typing import NDArray
 
 from fwshapley._internal.checks import check_seed, check_whole
@@ -14,6 +16,12 @@ from fwshapley.valuation.knn.problem import NeighborProblem
 
 MAX_PAIRS = 10**10
 """Pairs of a point and a reference point up to which points that value each other are all reference points."""
+
+CELL_STEPS = 4
+"""Points that `draw_evenly` does not divide further, in steps from one that is drawn to the next."""
+
+LOOKED_AT = 256
+"""Points that tell which column varies most."""
 
 
 def sample_reference(
@@ -34,7 +42,7 @@ def sample_reference(
     if n_references is None:
         sampled = f"{problem.n:,} points by a sample of {count:,} of them; n_references='all' takes all, which takes "
         announce("valuing", f"{sampled}{problem.n / count:.0f} times as long", enabled=progress)
-    drawn = draw_evenly(problem.labels, count, seed)
+    drawn = draw_evenly(problem.points, problem.labels, count, seed)
     return replace(
         problem,
         places=problem.places._replace(reference=problem.reference[drawn]),
@@ -63,14 +71,28 @@ def _check_count(problem: NeighborProblem, n_references: int | str | None) -> in
     return count
 
 
-def draw_evenly(labels: NDArray[Any], count: int, seed: int) -> NDArray[np.int64]:
-    """Return indices of a sample, in increasing order, in which each label has its share, rounded up or down.
+def draw_evenly(
+    points: Float64[ndarray, "n columns"], labels: NDArray[Any], count: int, seed: int
+) -> Int64[ndarray, " count"]:
+    """Return indices of a sample, in increasing order, in which each label and region has its share.
 
-    The points are put in order of label, at random among equal ones. Those at equal steps from a random start on are
-    drawn, each point thus with the same probability, so that values by the sample are unbiased.
+    The points are put in order of label, then of place, then at random. Those at equal steps from a random start on
+    are drawn, each point thus with the same probability, so that values by the sample are unbiased.
     """
     generator = np.random.default_rng(seed)
     shuffled = generator.permutation(len(labels))
-    in_order = shuffled[labels[shuffled].argsort(kind="stable")]
-    steps = (np.arange(count) + generator.random()) * (len(labels) / count)
-    return np.sort(in_order[steps.astype(np.int64)])
+    step = len(labels) / count
+    strata = [shuffled[labels[shuffled] == label] for label in np.unique(labels)]
+    in_order = np.concatenate([_put_in_order(points, rows, cell=CELL_STEPS * step) for rows in strata])
+    return np.sort(in_order[((np.arange(count) + generator.random()) * step).astype(np.int64)])
+
+
+def _put_in_order(
+    points: Float64[ndarray, "n columns"], rows: Int64[ndarray, " some"], cell: float
+) -> NDArray[np.int64]:
+    """Return rows in an order in which those of a region are together: halves by the column that varies most."""
+    if len(rows) <= cell:
+        return rows
+    varying = points[rows[:: -(-len(rows) // LOOKED_AT)]].var(axis=0).argmax()
+    halves = np.array_split(rows[points[rows, varying].argsort(kind="stable")], 2)
+    return np.concatenate([_put_in_order(points, half, cell) for half in halves])

@@ -68,9 +68,9 @@ def value_neighbors(
         tolerance: largest error of a value; larger is faster, since weightings that favor large coalitions depend on
             few neighbors.
         n_references: without a reference, the number of points that the points are valued by: a sample in which each
-            label has its share; or "all". None takes all of up to 100,000 points, and of more so many that there are
-            10 billion pairs, such as 10,000 of a million. A smaller sample is faster, and misses more wrong labels
-            (docs/guide/wrong_labels.md).
+            label and region has its share; or "all". None takes all of up to 100,000 points, and of more so many that
+            there are 10 billion pairs, such as 10,000 of a million. A smaller sample is faster, and finds fewer of the
+            wrong labels.
         seed: of that sample.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
         n_jobs: number of CPU cores; None uses the number of an active `joblib.parallel_config` if it is more than one,
