@@ -22,6 +22,7 @@ from fwshapley._internal.progress import ProgressBar, announce
 from fwshapley.valuation.knn.closed_forms import ClosedForm, Soft
 from fwshapley.valuation.knn.distances import (
     NEVER,
+    Scratch,
     Workspace,
     distances_by_product,
     distances_directly,
@@ -210,8 +211,9 @@ class _Games:
             distances = distances_directly(references, self.x)
         else:
             distances = distances_by_product(references, self.x, self.problem.places.scale, self.space)
-        if type(self.form) is Soft and not self.every_label and self.space is not None and self.space.scratch:
-            self._add_compiled(total, distances, references, labels, own)
+        scratch = None if self.space is None else self.space.scratch
+        if scratch is not None and type(self.form) is Soft and not self.every_label:
+            self._add_compiled(total, distances, references, labels, own, scratch=scratch)
             return
         together = len(references) if self.space is None else 1
         for row in range(0, len(references), together):
@@ -230,20 +232,26 @@ class _Games:
         references: Float64[Tensor, "block columns"],
         labels: Int64[Tensor, " block"],
         own: Int64[Tensor, " block"],
+        *,
+        scratch: Scratch,
     ) -> None:
         """Sort and add row by row in compiled code, which stops where it needs direct distances."""
         from fwshapley.valuation.knn.radix_sort import add_soft_values  # noqa: PLC0415 - numba takes a while
 
         reach, drop = (table[:, : self.ranks].contiguous().numpy() for table in (self.form.reach, self.form.drop))
-        arrays = (own.numpy(), self.y.numpy(), labels.numpy(), reach, drop)
-        rest = (1 / self.form.k, self.space and self.space.scratch, total.numpy())
-        rounded = not self.problem.is_direct
+
+        def add(first: int, last: int, *, rounded: bool) -> int:
+            return add_soft_values(
+                distances.numpy(), first, last, rounded, own.numpy(), self.y.numpy(), labels.numpy(), reach, drop,
+                1 / self.form.k, scratch, total.numpy(),
+            )  # fmt: skip
+
         row = 0
         while row < len(distances):
-            row = add_soft_values(distances.numpy(), row, len(distances), rounded, *arrays, *rest)
+            row = add(row, len(distances), rounded=not self.problem.is_direct)
             if row < len(distances):
                 distances[row] = distances_directly(references[row : row + 1], self.x)[0]
-                row = add_soft_values(distances.numpy(), row, row + 1, False, *arrays, *rest)
+                row = add(row, row + 1, rounded=False)
 
     def _order(
         self, keys: Int64[Tensor, "some n"], references: Float64[Tensor, "some columns"], own: Int64[Tensor, " some"]

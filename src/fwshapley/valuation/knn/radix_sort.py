@@ -11,18 +11,14 @@ index.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from fwshapley._internal.compilation import compiled
-from fwshapley.valuation.knn.distances import CLOSE, NEAREST
+from fwshapley.valuation.knn.distances import CLOSE, DIGIT_BITS, DIGITS, NEAREST, Scratch
 
 CODE_BITS = 31
-DIGIT_BITS = 11
-DIGITS = 1 << DIGIT_BITS
 HIGH, LOW = CODE_BITS - DIGIT_BITS, CODE_BITS - 2 * DIGIT_BITS
 """Lowest bit of the two digits of a code by which the radix sort goes."""
 
@@ -35,21 +31,6 @@ SAMPLE = 32
 
 MOVES = 4
 """Moves for each entry after which the insertion sort gives up."""
-
-
-class Scratch(NamedTuple):
-    """Memory for the sort of one row; the entries in order are `ordered`."""
-
-    codes: Int32[ndarray, " n"]
-    entries: Int64[ndarray, " n"]
-    ordered: Int64[ndarray, " n"]
-    counts: Int32[ndarray, "2 digits"]
-
-    @classmethod
-    def of(cls, n: int) -> Scratch:
-        """Allocate memory for n points."""
-        entries = np.empty((2, n), dtype=np.int64)
-        return cls(np.empty(n, dtype=np.int32), entries[0], entries[1], np.empty((2, DIGITS), dtype=np.int32))
 
 
 @compiled
