@@ -121,7 +121,9 @@ def summarize(valuation: Valuation, noun: str, reference: str | None = None) -> 
     classes = listed(f"{name}: {size:,}" for name, size in zip(valuation.classes, sizes, strict=True))
     if reference is None:
         reference = counted(valuation.references, "reference point")
-    by = "the others" if facts.get("reference") == OTHER_POINTS else reference
+    by = reference
+    if facts.get("reference") == OTHER_POINTS:
+        by = f"a sample of {facts['n_references']:,} of them" if "n_references" in facts else "the others"
     how = "" if "metric" not in facts else f" utility, {facts['metric']} distance"
     what = (
         f"{counted(n, noun)} in {len(sizes)} classes ({classes}), valued by how much each helps to predict {by}: "

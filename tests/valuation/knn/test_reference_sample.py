@@ -15,6 +15,7 @@ from conftest import every_utility
 from fwshapley.games.knn import Ties, Utility
 from fwshapley.valuation.knn import engine, problem, reference_sample
 from fwshapley.valuation.knn.reference_sample import draw_evenly
+from fwshapley.valuation.report import summarize
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = np.concatenate([[0, 1, 2], np.random.default_rng(1).integers(0, 3, 37)])
@@ -45,7 +46,12 @@ def test_values_are_means_over_the_other_points_of_the_sample(
     assert (found.references, found.provenance["n_references"], found.provenance["seed"]) == (11, 11, 5)
 
 
-def test_values_by_samples_are_unbiased() -> None:
+def test_a_report_says_that_there_was_a_sample() -> None:
+    assert "to predict a sample of 11 of them: " in summarize(value(n_references=11).of(fw.Shapley()), "row")[0]
+    assert "to predict the others: " in summarize(value().of(fw.Shapley()), "row")[0]
+
+
+def test_values_by_samples_are_those_by_all_points_on_average() -> None:
     sampled = torch.stack([value(n_references=20, seed=seed).values for seed in range(200)])
     assert bool(((sampled.mean(0) - value().values).abs() < 4 * sampled.std(0) / 200**0.5 + 1e-12).all())
 

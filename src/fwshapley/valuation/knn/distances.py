@@ -61,12 +61,14 @@ class Scratch(NamedTuple):
     entries: Int64[ndarray, " n"]
     ordered: Int64[ndarray, " n"]
     counts: Int32[ndarray, "2 digits"]
+    values: Float64[ndarray, " n"]
 
     @classmethod
     def of(cls, n: int) -> Scratch:
         """Allocate memory for n points."""
-        entries = np.empty((2, n), dtype=np.int64)
-        return cls(np.empty(n, dtype=np.int32), entries[0], entries[1], np.empty((2, DIGITS), dtype=np.int32))
+        entries = np.empty((3, n), dtype=np.int64)  # in one piece, of which systems make large pages
+        counts = np.empty((2, DIGITS), dtype=np.int32)
+        return cls(np.empty(n, dtype=np.int32), entries[0], entries[1], counts, entries[2].view(np.float64))
 
 
 class Workspace(NamedTuple):

@@ -96,27 +96,32 @@ def add_soft_values(
         if rounded and places[scratch.ordered[min(NEAREST, ranks) - 1] & INDEX] < CLOSE:
             return row
         for weighting in range(len(reach)):
-            _add(scratch.ordered, reach[weighting], drop[weighting], share, total[0, weighting], total[1, weighting])
+            sums, squares = total[0, weighting], total[1, weighting]
+            _add(scratch.ordered, reach[weighting], drop[weighting], share, scratch.values, sums, squares)
     return last
 
 
 @compiled
-def _add(ordered, reach, drop, share, values, squares):
-    """Add the values of one game, from the farthest point to the nearest."""
+def _add(ordered, reach, drop, share, values, total, squares):
+    """Add the values of one game, from the farthest point to the nearest.
+
+    Writing them down first, then adding them up by index, is faster than adding to two arrays in the order of ranks.
+    """
+    values[:] = 0
     farther = 0.0  # the sum over all farther matches
     for rank in range(len(reach) - 1, -1, -1):
-        point = ordered[rank] & INDEX
         match = share if ordered[rank] & MATCH else 0.0
-        value = match * reach[rank] - farther
+        values[ordered[rank] & INDEX] = match * reach[rank] - farther
         farther += match * drop[rank]
-        values[point] += value
-        squares[point] += value * value
+    for point in range(len(values)):
+        total[point] += values[point]
+        squares[point] += values[point] * values[point]
 
 
 @compiled
 def _sort(distances, labels, label, ranks, scratch):
     """Put the entries of the nearest points in order; more than `ranks` of them may be sorted."""
-    codes, entries, ordered, counts = scratch
+    codes, entries, ordered, counts, _ = scratch
     low, high = counts
     _encode(distances, codes)
     _count(codes, DIGITS, low, high)
@@ -234,7 +239,7 @@ def _insert(ordered, count, distances):
 @compiled
 def _sort_by_all_bits(distances, labels, label, largest, scratch):
     """Put the entries of codes up to a digit in order by as many passes as the distances have digits."""
-    codes, source, target, counts = scratch
+    codes, source, target, counts, _ = scratch
     bits = distances.view(np.int64)
     kept = 0
     for point in range(len(codes)):

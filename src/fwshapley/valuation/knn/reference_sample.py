@@ -77,7 +77,7 @@ def draw_evenly(
     """Return indices of a sample, in increasing order, in which each label and region has its share.
 
     The points are put in order of label, then of place, then at random. Those at equal steps from a random start on
-    are drawn, each point thus with the same probability, so that values by the sample are unbiased.
+    are drawn, each point thus with the same probability, so that sums over the sample are unbiased.
     """
     generator = np.random.default_rng(seed)
     shuffled = generator.permutation(len(labels))
