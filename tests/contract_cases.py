@@ -548,6 +548,8 @@ NEIGHBOR_OPTIONS: dict[str, Mapping[str, object]] = {
     "metric": CHOICE,
     "scale": {"a number": 3, "text": "yes", "for an array": True},
     "tolerance": REAL | {"negative": -1.0},
+    "n_references": EVERY_WHOLE | {"one": 1, "too large": 99},
+    "seed": SEEDS | GENERATORS,
     "device": DEVICES,
     "n_jobs": JOBS,
 }

@@ -9,7 +9,7 @@ import pytest
 
 import fwshapley as fw
 
-HEAVY = ("accelerate", "joblib", "matplotlib", "pandas", "rich", "scipy", "sklearn", "torch")
+HEAVY = ("accelerate", "joblib", "matplotlib", "numba", "pandas", "rich", "scipy", "sklearn", "torch")
 
 
 def modules_after(code: str) -> set[str]:

@@ -7,9 +7,15 @@ times are those of the valuation alone. One run measures:
   pyDVL with two jobs, if `--pydvl` names the Python of an environment that has it (it needs numpy < 2).
 - The size of SVHN, 73,257 x 26,032; 300,000 x 2,000 points with 64 columns; the vote for 73,257 points.
 - Growth with the number of points and of references, and the time that a tolerance saves.
+- The matrix product and the values in one process, in turns, for 8, 64 and 512 columns; their ratio is what counts.
+- Points valued by each other: 200,000 of them by the default sample, and what samples lose (a tenth of the labels is
+  wrong): rank correlation with the values by all points, and AUROC of finding the wrong labels.
+- With `--million`, a million points, 64 columns: by 10,000 others, and by each other.
+- With `--cluster`, the same call on 1, 2 and 4 workers of a local dask cluster, each with one thread.
+- With `--shapiq` and the Python of an environment that has shapiq >= 1.5 and scikit-learn, its KNNExplainer.
 - On a GPU (`--device cuda`): the size of SVHN, Shapley several times after a warm-up, and Beta(4, 1).
 
-    python benchmarks/run.py knn_valuation_speed --pydvl ../pydvl/bin/python
+    python benchmarks/run.py knn_valuation_speed --pydvl ../pydvl/bin/python --million --cluster
     python benchmarks/run.py knn_valuation_speed --device cuda
 """
 
@@ -38,6 +44,7 @@ K, CLASSES = 5, 10
 LOOK_SECONDS = 1.0  # more often would slow it down
 SMOKE_SHRINKS = 100
 REPEATS = 3
+WRONG_SHARE = 0.1
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -71,6 +78,9 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
         single_seed=True,
     )
     parser.add_argument("--pydvl", type=Path, help="Python of an environment with pyDVL and scikit-learn")
+    parser.add_argument("--shapiq", type=Path, help="Python of an environment with shapiq >= 1.5 and scikit-learn")
+    parser.add_argument("--million", action="store_true", help="also measure a million points: minutes, and 4 GB")
+    parser.add_argument("--cluster", action="store_true", help="also measure 1, 2 and 4 workers of a dask cluster")
     parser.add_device(choices=["cpu", "cuda"], default="cpu")
     parser.add_draw()
     return parser.parse(options)
@@ -79,7 +89,7 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
 def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
     """All measurements of a CPU."""
     shrink = SMOKE_SHRINKS if arguments.smoke else 1
-    tried: set[str] = set()
+    tried = {"ratio", "each_other", "samples"}  # which a smoke run measures here
 
     def ask(python: Path | str = sys.executable, repeats: int = 1, **task: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
         task = {name: value // shrink if name in ("n", "m") else value for name, value in task.items()}
@@ -120,7 +130,21 @@ def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
         ]
         for beta in (1, 4)
     }
-    return {"compared": compared, "large": large, "growth": growth, "tolerance": cut}
+    results: dict[str, Any] = {"compared": compared, "large": large, "growth": growth, "tolerance": cut}
+    results["ratios"] = [
+        ask(method="ratio", n=73_257, m=2_048, d=d) for d in ((64,) if arguments.smoke else (8, 64, 512))
+    ]
+    results["each_other"] = [ask(method="each_other", n=200_000, m=0, d=64)]
+    results["samples"] = [ask(method="samples", n=20_000, m=0, d=d) for d in ((64,) if arguments.smoke else (8, 64))]
+    if arguments.million:
+        results["large"].append(ask(method="fwshapley", alpha=1, beta=1, n=1_000_000, m=10_000, d=64))
+        results["each_other"].append(ask(method="each_other", n=1_000_000, m=0, d=64))
+    if arguments.cluster:
+        counts = (1,) if arguments.smoke else (1, 2, 4)
+        results["cluster"] = [ask(method="cluster", n=60_000, m=4_000, d=64, workers=count) for count in counts]
+    if arguments.shapiq:
+        results["shapiq"] = [ask(arguments.shapiq, method="shapiq", **(middle | {"m": 20}))]
+    return results
 
 
 def on_gpu(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -187,12 +211,13 @@ def megabytes_of(process: int) -> float:
 def measure(task: dict[str, Any]) -> dict[str, Any]:
     """Seconds and peak memory of one method; each imports what it needs, so that memory is its own."""
     data = points(task["n"], task["m"], task["d"], task["seed"])
-    run = {"product": multiply, "fwshapley": value, "pydvl": value_by_pydvl}[task["method"]](task, *data)
+    run = METHODS[task["method"]](task, *data)
     before = time.perf_counter()
-    total = run()
+    found = run()
     seconds = time.perf_counter() - before
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    return {"seconds": round(seconds, 3), "peak_mb": round(megabytes), "sum": total}
+    rest = found if isinstance(found, dict) else {"sum": found}
+    return {"seconds": round(seconds, 3), "peak_mb": round(megabytes)} | rest
 
 
 def points(
@@ -232,6 +257,125 @@ def value(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: A
     return run
 
 
+def compare(task: dict[str, Any], *data: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - arrays
+    """Return our valuation and the products, in turns after a warm-up; seconds are those of the valuation."""
+    runs = {
+        "float32": multiply(task | {"dtype": "float32"}, *data),
+        "float64": multiply(task | {"dtype": "float64"}, *data),
+        "seconds": value(task | {"alpha": 1, "beta": 1}, *data),
+    }
+
+    def time_once(run: Callable[[], float]) -> float:
+        before = time.perf_counter()
+        run()
+        return time.perf_counter() - before
+
+    def run() -> dict[str, Any]:
+        for one in runs.values():
+            one()
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(REPEATS):
+            for name, one in runs.items():
+                times[name].append(time_once(one))
+        middle = {name: float(np.median(found)) for name, found in times.items()}
+        ratios = {f"ratio_{name}": round(middle["seconds"] / middle[name], 2) for name in ("float32", "float64")}
+        return {name: round(found, 3) for name, found in middle.items()} | ratios
+
+    return run
+
+
+def value_each_other(task: dict[str, Any], x: Any, y: Any, *_: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - arrays
+    """Points valued by each other, as by default; a tenth of the labels is wrong."""
+    noisy, wrong = mislabel(y, task["seed"])
+
+    def run() -> dict[str, Any]:
+        import fwshapley as fw  # noqa: PLC0415 - as below
+
+        found = fw.value_neighbors(x, noisy, k=K)
+        return {"references": found.references, "auroc": auroc(found, wrong)}
+
+    return run
+
+
+def value_by_samples(task: dict[str, Any], x: Any, y: Any, *_: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - arrays
+    """Points valued by each other and by samples of themselves: what is lost."""
+    noisy, wrong = mislabel(y, task["seed"])
+
+    def run() -> dict[str, Any]:
+        from scipy.stats import spearmanr  # noqa: PLC0415 - not in pyDVL's environment
+
+        import fwshapley as fw  # noqa: PLC0415 - as below
+
+        rows = []
+        for weights in (fw.Shapley(), fw.Beta(4, 1), fw.Beta(16, 1)):
+            whole = fw.value_neighbors(x, noisy, k=K, weights=weights, progress=False)
+            for share in (1, 2, 5, 20, 100):
+                count = max(len(x) * share // 100, 2)
+                found = fw.value_neighbors(x, noisy, k=K, weights=weights, n_references=count, progress=False)
+                agreement = float(spearmanr(found.values.numpy(), whole.values.numpy()).statistic)
+                row = {"weights": str(weights), "share": share / 100, "rank_correlation": round(agreement, 4)}
+                rows.append(row | {"auroc": auroc(found, wrong)})
+        return {"rows": rows}
+
+    return run
+
+
+def mislabel(y: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return labels of which a tenth is another one, and which they are."""
+    generator = np.random.default_rng(seed + 1)
+    wrong = generator.random(len(y)) < WRONG_SHARE
+    return np.where(wrong, (y + generator.integers(1, CLASSES, len(y))) % CLASSES, y), wrong
+
+
+def auroc(found: Any, wrong: NDArray[np.bool_]) -> float:  # noqa: ANN401 - a Valuation, which pyDVL's environment does not have
+    """How well low values find the wrong labels."""
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - only where it is needed
+
+    return round(float(roc_auc_score(wrong, -found.values.numpy())), 4)
+
+
+def value_on_cluster(task: dict[str, Any], *data: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - arrays
+    """Our valuation by workers of a dask cluster, after a warm-up of each; seconds are those of the valuation."""
+
+    def run() -> dict[str, Any]:
+        import distributed  # noqa: PLC0415 - only where it is needed
+        from joblib import parallel_config  # noqa: PLC0415 - as above
+
+        where: Any = distributed  # which is typed in part
+        once = value(task | {"alpha": 1, "beta": 1}, *data)
+        with (
+            where.LocalCluster(n_workers=task["workers"], threads_per_worker=1, dashboard_address=None) as cluster,
+            where.Client(cluster) as client,
+            parallel_config("dask"),
+        ):
+            once()
+            before = time.perf_counter()
+            total = once()
+            seconds = round(time.perf_counter() - before, 3)
+            tasks = client.run(lambda dask_worker: dask_worker.state.executed_count)
+        return {"seconds": seconds, "sum": total, "tasks": sorted(tasks.values())}
+
+    return run
+
+
+def value_by_shapiq(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
+    """KNN-Shapley of shapiq, ready to run: an explainer for each class, a call for each reference."""
+    del task
+    from shapiq.explainer.nn import KNNExplainer  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 - see above
+    from sklearn.neighbors import KNeighborsClassifier  # noqa: PLC0415 - see above
+
+    model = KNeighborsClassifier(K).fit(x, y)
+    explainers = [KNNExplainer(model, class_index=label) for label in range(CLASSES)]
+
+    def run() -> float:
+        total = np.zeros(len(x))
+        for point, label in zip(x_reference, y_reference, strict=True):
+            total += explainers[label].explain_function(point).get_n_order_values(1)
+        return float(total.sum() / len(x_reference))
+
+    return run
+
+
 def value_by_pydvl(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], float]:  # noqa: ANN401 - arrays
     """KNN-Shapley of pyDVL, ready to run."""
     from joblib import parallel_config  # noqa: PLC0415 - see above
@@ -245,6 +389,18 @@ def value_by_pydvl(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_ref
             return float(valuation.fit(Dataset(x, y)).result.values.sum())
 
     return run
+
+
+METHODS: dict[str, Callable[..., Callable[[], Any]]] = {
+    "product": multiply,
+    "ratio": compare,
+    "fwshapley": value,
+    "each_other": value_each_other,
+    "samples": value_by_samples,
+    "cluster": value_on_cluster,
+    "pydvl": value_by_pydvl,
+    "shapiq": value_by_shapiq,
+}
 
 
 def draw(growth: dict[str, list[dict[str, Any]]]) -> Any:  # noqa: ANN401 - matplotlib's Figure, which is optional

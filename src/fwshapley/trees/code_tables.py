@@ -23,7 +23,8 @@ import numpy as np
 from jaxtyping import Float64, Int32, Int64, UInt32
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled, run_ranges
+from fwshapley._internal.compilation import compiled
+from fwshapley.trees.compiled import run_ranges
 from fwshapley.trees.layout import Layout, arrange
 from fwshapley.trees.paths import Branches
 

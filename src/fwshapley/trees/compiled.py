@@ -1,44 +1,27 @@
-"""Compile loops over trees with numba, and run them on all cores.
+"""Run compiled loops over trees on all cores.
 
-Machine code is cached on disk where a folder for it is writable. Loops run on Python's threads, which compiled code
-does not hold up: numba's own would change how many threads torch uses, and with it how torch rounds its sums.
+Loops run on Python's threads, which compiled code does not hold up: numba's own would change how many threads torch
+uses, and with it how torch rounds its sums.
 """
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import joblib
-
-try:
-    import numba
-    from llvmlite import ir
-    from numba.extending import intrinsic
-except ImportError as error:  # pragma: no cover - numba is a dependency of the tests
-    raise ModuleNotFoundError("tree ensembles need numba: pip install 'fwshapley[trees]'") from error
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+import numba
+from llvmlite import ir
+from numba.extending import intrinsic
 
 VECTOR_LENGTH = 8
 """Numbers of a vector: a cache line."""
 
 TASKS_PER_CORE = 4
 """Ranges that a core gets on average, so that none waits long for the last one."""
-
-
-def compiled(function: Function) -> Function:
-    """Return a function that is compiled when it is first called."""
-    function = inspect.unwrap(function)  # without the type checks of the tests, which cannot be compiled
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the package's folder nor the user's cache can be written
-        return numba.njit(**options)(function)
 
 
 def run_ranges(kernel: Callable[..., None], count: int, *args: Any) -> None:  # noqa: ANN401 - passed on as they are

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int32
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled, run_ranges
+from fwshapley._internal.compilation import compiled
+from fwshapley.trees.compiled import run_ranges
 
 
 class Splits(NamedTuple):

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from fwshapley._internal.compilation import compiled
 from fwshapley.trees.code_tables import Targets, count_bits, leaf_patterns, pattern_law, spread_over_subsets
-from fwshapley.trees.compiled import compiled, run_ranges
+from fwshapley.trees.compiled import run_ranges
 from fwshapley.trees.layout import Layout, arrange
 from fwshapley.trees.paths import Branches
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from jaxtyping import Float64
 from numpy import ndarray
 
-from fwshapley.trees.compiled import VECTOR_LENGTH, compiled
+from fwshapley._internal.compilation import compiled
+from fwshapley.trees.compiled import VECTOR_LENGTH
 
 FEW_ROWS = 16
 """Rows up to which tables are arranged by code."""

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from fwshapley._internal.compilation import compiled
 from fwshapley.trees.code_tables import Targets
-from fwshapley.trees.compiled import VECTOR_LENGTH, add_vectors, compiled, count_cores, run_ranges
+from fwshapley.trees.compiled import VECTOR_LENGTH, add_vectors, count_cores, run_ranges
 from fwshapley.trees.decisions import Splits, goes_left
 from fwshapley.trees.layout import Layout
 from fwshapley.trees.paths import Branches, encode_block

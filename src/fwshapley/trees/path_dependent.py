@@ -21,7 +21,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int32
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled, run_ranges
+from fwshapley._internal.compilation import compiled
+from fwshapley.trees.compiled import run_ranges
 from fwshapley.trees.decisions import Splits
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.paths import cover_share, find_parents, mark_edge

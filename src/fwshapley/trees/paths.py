@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64, UInt8, UInt32
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled
+from fwshapley._internal.compilation import compiled
 from fwshapley.trees.decisions import Splits, goes_left
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float64, Int32
 from numpy import ndarray
 
-from fwshapley.trees.compiled import compiled, run_ranges
+from fwshapley._internal.compilation import compiled
+from fwshapley.trees.compiled import run_ranges
 from fwshapley.trees.decisions import Splits, goes_left
 
 MAX_PLAYERS = 63

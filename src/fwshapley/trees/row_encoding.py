@@ -11,8 +11,9 @@ from numpy import ndarray
 
 from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array, check_numbers, shorten
+from fwshapley._internal.compilation import compiled
 from fwshapley.tables.unusable_entries import UnusableEntry
-from fwshapley.trees.compiled import compiled, run_ranges
+from fwshapley.trees.compiled import run_ranges
 
 TABLE_DIMENSIONS = 2
 TEXTS = {"str", "string"}

@@ -122,7 +122,9 @@ def summarize(valuation: Valuation, noun: str, reference: str | None = None) -> 
     facts, n = valuation.provenance, len(valuation)
     if reference is None:
         reference = counted(valuation.references, "reference point")
-    by = "the others" if facts.get("reference") == OTHER_POINTS else reference
+    by = reference
+    if facts.get("reference") == OTHER_POINTS:
+        by = f"a sample of {facts['n_references']:,} of them" if "n_references" in facts else "the others"
     how = "" if "metric" not in facts else f" utility, {facts['metric']} distance"
     what = (
         f"{counted(n, noun)} {_describe_labels(valuation)}, valued by how much each helps to predict {by}: "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -246,15 +248,48 @@ def test_any_backend_of_joblib_gives_the_same_bits(backend: str, on_one_core: li
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.filterwarnings("ignore::Warning:distributed", "ignore::Warning:dask")
-def test_two_workers_of_a_dask_cluster_give_the_same_bits(on_one_core: list[fw.Valuation]) -> None:
+def test_workers_of_a_dask_cluster_share_the_work_and_give_the_same_bits(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MIN_PART", 8)
+    expected = in_every_way(n_jobs=1)
     where: Any = distributed  # which is typed in part
     with (
-        where.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        where.Client(cluster),
+        where.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        where.Client(cluster) as client,
         joblib.parallel_config("dask"),
     ):
-        assert_identical(in_every_way(), on_one_core)
+        assert_identical(in_every_way(), expected)
+        tasks = client.run(lambda dask_worker: dask_worker.state.executed_count)
+    busy = sum(count > 0 for count in tasks.values())
+    assert busy >= {1: 0, 2: 2, 4: 2}[workers]  # joblib does the work of a single worker itself
+
+
+PEAK = """
+import resource
+import numpy as np
+import fwshapley as fw
+
+def value(references):
+    x, labels = generator.random((n, 4)), np.arange(n) % 2
+    reference = generator.random((references, 4)), np.arange(references) % 2
+    fw.value_neighbors(x, labels, reference, n_jobs=2, progress=False)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+n, generator = 100_000, np.random.default_rng(0)
+print(value(300), value(1000))
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_number_of_references() -> None:
+    command = [sys.executable, "-c", PEAK]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+    few, many = (int(kilobytes) for kilobytes in run.stdout.split())
+    distances = 1000 * 100_000 * 8 // 1024
+    assert many - few < distances / 20
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ reference points of a block, never with all pairs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
@@ -18,11 +19,12 @@ from torch import Tensor
 
 from fwshapley._internal.parallel import count_threads, spread
 from fwshapley._internal.progress import ProgressBar, announce
-from fwshapley.valuation.knn.closed_forms import ClosedForm
+from fwshapley.valuation.knn.closed_forms import ClosedForm, Soft
 from fwshapley.valuation.knn.closed_forms.vote_series import MAX_VOTERS
 from fwshapley.valuation.knn.closeness import weigh_by_kernel
 from fwshapley.valuation.knn.distances import (
     NEVER,
+    Scratch,
     Workspace,
     distances_by_product,
     distances_directly,
@@ -39,15 +41,23 @@ MIN_PART, MAX_PART = 128, 512
 """Number of parts of the reference, and reference points of a part at least and at most."""
 
 BLOCK_BYTES = {"cpu": 2**27, "cuda": 2**29}
-MAX_ROWS = {"cpu": 128, "cuda": 2**12}
-"""Distances in memory at once, for each core or for the GPU, and the most reference points that they belong to."""
+"""Distances in memory at once, for each core or for the GPU."""
 
-PAIR_SECONDS = {"cpu": 1e-7, "cuda": 4e-10}
+MIN_ROWS = {"cpu": 32, "cuda": 2**12}
+MAX_ROWS = {"cpu": 128, "cuda": 2**12}
+"""Reference points that they belong to: as many as fit, and as there are features, within these limits. On a CPU, fewer
+stay in the cache; more share the time of reading all points."""
+
+PAIR_SECONDS = {"cpu": 8e-9, "cuda": 4e-10}
 """Time to sort one pair of a point and a reference point by distance, on one core or on a GPU."""
 
-COLUMN_SECONDS = {"cpu": 1e-10, "cuda": 1e-12}
+COLUMN_SECONDS = {"cpu": 3e-11, "cuda": 1e-12}
 VALUE_SECONDS = {"cpu": 2e-8, "cuda": 1e-10}
-"""Further time for each feature, and for each value of each weighting."""
+COMPILED_VALUE_SECONDS = 2e-9
+"""Further time for each feature, and for each value of each weighting; less if `radix_sort` adds up the values."""
+
+COMPILED_PAIRS = 2**24
+"""Pairs of a point and a reference point from which compiled loops save more time than it takes to load them."""
 
 
 def sum_values(
@@ -84,6 +94,8 @@ def sum_values(
         for part, sums in zip(parts, results, strict=True):
             total += sums
             bar.advance(part.stop - part.start)
+    if problem.drawn is not None:  # a point that is drawn plays one game less than the others: none of its own
+        total[..., problem.drawn] *= problem.n_references / (problem.n_references - 1)
     return total
 
 
@@ -107,7 +119,8 @@ def _announce_costs(problem: NeighborProblem, rows: int, *, device: str, n_jobs:
     kind = torch.device(device).type
     references = len(problem.reference_labels)
     pair = PAIR_SECONDS[kind] + COLUMN_SECONDS[kind] * problem.n_columns
-    values = rows * VALUE_SECONDS[kind]
+    compiled = kind == "cpu" and problem.utility == "soft" and rows == len(problem.weights)
+    values = rows * (COMPILED_VALUE_SECONDS if compiled else VALUE_SECONDS[kind])
     if problem.utility == "vote":
         values *= problem.k**2 * (len(problem.classes) if problem.k > MAX_VOTERS else 1 / 3)
     workers = min(count_threads(n_jobs), references) if kind == "cpu" else 1
@@ -138,139 +151,163 @@ def _sum_part(
     if problem.is_by_radius:
         return sum_part_inside(problem, x, y, part)
     device = str(x.device)
-    references, reference_labels = _to_tensors(device, problem.reference[part], problem.reference_labels[part])
+    references, labels, own = _to_tensors(
+        device, problem.reference[part], problem.reference_labels[part], problem.own[part]
+    )
     form = problem.form(device)
-    ranks = form.cut(tolerance)[0]
     rows = len(problem.weights) * (len(problem.classes) if every_label else 1)
     kind = x.device.type
     # A core works on one reference point at a time, so the memory for its values is negligible.
     pair_bytes = x.element_size() * len(x) * (rows if every_label and kind != "cpu" else 1)
     fitting = max(BLOCK_BYTES[kind] // pair_bytes, 1)
-    size = min(1 << fitting.bit_length() - 1, MAX_ROWS[kind])  # matrix products are fastest for powers of two
-    space = Workspace.of(len(x), min(size, len(references))) if kind == "cpu" else None
+    size = min(fitting, max(problem.n_columns, MIN_ROWS[kind]), MAX_ROWS[kind])
+    size = 1 << size.bit_length() - 1  # matrix products are fastest for powers of two
+    compiled = problem.n * len(problem.reference_labels) >= COMPILED_PAIRS
+    space = Workspace.of(len(x), min(size, len(references)), compiled=compiled) if kind == "cpu" else None
     total = x.new_zeros(2, rows, len(x))
-    for some, keys, order in _sort_blocks(
-        problem, references, x, first=part.start, ranks=ranks, size=size, space=space
-    ):
-        values = _value_points(
-            form, keys, order, y, reference_labels[some], closeness=weigh_by_kernel(problem, references[some], x),
-            every_label=every_label, space=space,
-        )  # fmt: skip
-        if values.shape[1] == 1:  # in place, since memory for the sum would cost as much as the sum
-            total[0].add_(values[:, 0])
-            total[1].addcmul_(values[:, 0], values[:, 0])
-        else:
-            total[0].add_(values.sum(1))
-            total[1].add_(values.square().sum(1))
+    games = _Games(problem, form, x, y, ranks=form.cut(tolerance)[0], every_label=every_label, space=space)
+    for start in range(0, len(references), size):
+        block = slice(start, start + size)
+        games.add_to(total, references[block], labels[block], own[block])
     return total
 
 
-def _sort_blocks(
-    problem: NeighborProblem,
-    references: Float64[Tensor, "part columns"],
-    x: Float64[Tensor, "n wide"],
-    *,
-    first: int,
-    ranks: int,
-    size: int,
-    space: Workspace | None,
-) -> Iterator[tuple[slice, Int64[Tensor, "some n"], Int64[Tensor, "some ranks"]]]:
-    """Yield some reference points after others, with the keys of all points and the order of the nearest ones.
+@dataclass(frozen=True, eq=False)
+class _Games:
+    """The games of reference points, and what all of them need.
 
-    The distances of a block are computed at once. A core then sorts one row at a time, which stays in its cache.
-
-    Args:
+    Attributes:
         problem: what is valued.
-        references: the reference points of a part.
+        form: the closed form of the values.
         x: the points.
-        first: index of the first reference point of the part.
+        y: their labels.
         ranks: how many of the nearest points are needed.
-        size: reference points of a block.
+        every_label: whether each point is valued under every label.
         space: memory for one block and row, on a CPU.
     """
-    together = size if space is None else 1
-    for start in range(0, len(references), size):
-        block = references[start : start + size]
-        if problem.is_direct:
-            distances = distances_directly(block, x)
+
+    problem: NeighborProblem
+    form: ClosedForm
+    x: Float64[Tensor, "n wide"]
+    y: Num[Tensor, " n"]
+    _: KW_ONLY
+    ranks: int
+    every_label: bool
+    space: Workspace | None
+
+    def add_to(
+        self,
+        total: Float64[Tensor, "2 rows n"],
+        references: Float64[Tensor, "block columns"],
+        labels: Num[Tensor, " block"],
+        own: Int64[Tensor, " block"],
+    ) -> None:
+        """Add the values in the games of a block of reference points, and their squares, to a total.
+
+        The distances of a block are computed at once. A core then sorts one row at a time, which stays in its cache.
+
+        Args:
+            total: the sums.
+            references: the reference points.
+            labels: their labels.
+            own: index of the point that each reference point is, or -1.
+        """
+        if self.problem.is_direct:
+            distances = distances_directly(references, self.x)
         else:
-            distances = distances_by_product(block, x, problem.places.scale, space)
-        for row in range(0, len(block), together):
-            some = slice(row, row + together)
-            keys = distances[some].view(torch.int64) if problem.is_direct else whole_keys(distances[some])
-            indices = torch.arange(len(keys), device=x.device) + (first + start + row)
-            order = _order(problem, keys, indices, (block[some], x), ranks=ranks, space=space)
-            yield slice(start + row, start + row + len(keys)), keys, order
+            distances = distances_by_product(references, self.x, self.problem.places.scale, self.space)
+        scratch = None if self.space is None else self.space.scratch
+        if scratch is not None and type(self.form) is Soft and not self.every_label:
+            self._add_compiled(total, distances, references, labels, own, scratch=scratch)
+            return
+        together = len(references) if self.space is None else 1
+        for row in range(0, len(references), together):
+            rows = slice(row, row + together)
+            keys = distances[rows].view(torch.int64) if self.problem.is_direct else whole_keys(distances[rows])
+            order = self._order(keys, references[rows], own[rows])
+            values = self._value_points(keys, order, references[rows], labels[rows])
+            total[0].add_(values[:, 0] if together == 1 else values.sum(1))
+            squares = values.square_()
+            total[1].add_(squares[:, 0] if together == 1 else squares.sum(1))
 
+    def _add_compiled(
+        self,
+        total: Float64[Tensor, "2 rows n"],
+        distances: Float64[Tensor, "block n"],
+        references: Float64[Tensor, "block columns"],
+        labels: Num[Tensor, " block"],
+        own: Int64[Tensor, " block"],
+        *,
+        scratch: Scratch,
+    ) -> None:
+        """Sort and add row by row in compiled code, which stops where it needs direct distances."""
+        from fwshapley.valuation.knn.radix_sort import add_soft_values  # noqa: PLC0415 - numba takes a while
 
-def _order(
-    problem: NeighborProblem,
-    keys: Int64[Tensor, "some n"],
-    indices: Int64[Tensor, " some"],
-    places: tuple[Tensor, Tensor],
-    *,
-    ranks: int,
-    space: Workspace | None,
-) -> Int64[Tensor, "some ranks"]:
-    """Return the order of the nearest points.
+        reach, drop = (table[:, : self.ranks].contiguous().numpy() for table in (self.form.reach, self.form.drop))
 
-    Keys change in place: a point that is its own reference gets the key NEVER, and keys that are too coarse are
-    replaced by those of direct distances.
+        def add(first: int, last: int, *, rounded: bool) -> int:
+            return add_soft_values(
+                distances.numpy(), first, last, rounded, own.numpy(), self.y.numpy(), labels.numpy(), reach, drop,
+                1 / self.form.k, scratch, total.numpy(),
+            )  # fmt: skip
 
-    Args:
-        problem: what is valued.
-        keys: to sort by.
-        indices: index of each reference point.
-        places: coordinates of the reference points, and of all points.
-        ranks: how many of the nearest points are needed.
-        space: memory for the order of one reference point.
-    """
-    rows = torch.arange(len(keys), device=keys.device)
-    if problem.held_out:
-        keys[rows, indices] = NEVER
-    order = orders(keys, ranks, space)
-    again = rows[:0] if problem.is_direct else too_close(keys, order)
-    if len(again):
-        references, x = places
-        keys[again] = distances_directly(references[again], x).view(torch.int64)
-        if problem.held_out:
-            keys[rows, indices] = NEVER
-        order = orders(keys, ranks, space)
-    return order
+        row = 0
+        while row < len(distances):
+            row = add(row, len(distances), rounded=not self.problem.is_direct)
+            if row < len(distances):
+                distances[row] = distances_directly(references[row : row + 1], self.x)[0]
+                row = add(row, row + 1, rounded=False)
 
+    def _order(
+        self, keys: Int64[Tensor, "some n"], references: Float64[Tensor, "some columns"], own: Int64[Tensor, " some"]
+    ) -> Int64[Tensor, "some ranks"]:
+        """Return the order of the nearest points.
 
-def _value_points(
-    form: ClosedForm,
-    keys: Int64[Tensor, "some n"],
-    order: Int64[Tensor, "some ranks"],
-    y: Num[Tensor, " n"],
-    reference_labels: Num[Tensor, " some"],
-    *,
-    closeness: Float64[Tensor, "some n"] | None,
-    every_label: bool,
-    space: Workspace | None,
-) -> Float64[Tensor, "rows some n"]:
-    """Return the values of all points in the game of each reference point."""
-    out = None if space is None else space.labels[None, : order.shape[1]].view(y.dtype)
-    labels = torch.gather(y.expand(len(order), -1), 1, order, out=out)
-    farthest_labels = labels[:, -1] if order.shape[1] == form.n else y[farthest(keys)]
-    by_class = form.by_class(reference_labels, farthest_labels)
-    level = None
-    if every_label:
-        by_rank = form.under_every_label(labels, reference_labels).flatten(0, 1)
-        if by_class is not None:
-            level = by_class.mT.flatten(0, 1)[..., None].expand(-1, -1, len(y)).clone()
-    else:
-        by_rank = form.by_rank(labels, reference_labels, None if closeness is None else closeness.gather(1, order))
-        if by_class is not None:
-            level = by_class[..., y]
-    where = order.expand(len(by_rank), -1, -1)
-    if level is None:
-        level = by_rank.new_zeros(*by_rank.shape[:2], len(y))
-    else:
-        level[:, keys == NEVER] = 0
-        by_rank += level.gather(2, where)
-    return level.scatter_(2, where, by_rank)
+        Keys change in place: a point that is its own reference gets the key NEVER, and keys that are too coarse are
+        replaced by those of direct distances.
+        """
+        rows = torch.arange(len(keys), device=keys.device)
+        if self.problem.held_out:
+            keys[rows, own] = NEVER
+        order = orders(keys, self.ranks, self.space)
+        again = rows[:0] if self.problem.is_direct else too_close(keys, order)
+        if len(again):
+            keys[again] = distances_directly(references[again], self.x).view(torch.int64)
+            if self.problem.held_out:
+                keys[rows, own] = NEVER
+            order = orders(keys, self.ranks, self.space)
+        return order
+
+    def _value_points(
+        self,
+        keys: Int64[Tensor, "some n"],
+        order: Int64[Tensor, "some ranks"],
+        references: Float64[Tensor, "some columns"],
+        reference_labels: Num[Tensor, " some"],
+    ) -> Float64[Tensor, "rows some n"]:
+        """Return the values of all points in the game of each reference point."""
+        form, y = self.form, self.y
+        out = None if self.space is None else self.space.labels[None, : order.shape[1]].view(y.dtype)
+        labels = torch.gather(y.expand(len(order), -1), 1, order, out=out)
+        farthest_labels = labels[:, -1] if order.shape[1] == form.n else y[farthest(keys)]
+        by_class = form.by_class(reference_labels, farthest_labels)
+        level = None
+        if self.every_label:
+            by_rank = form.under_every_label(labels, reference_labels).flatten(0, 1)
+            if by_class is not None:
+                level = by_class.mT.flatten(0, 1)[..., None].expand(-1, -1, len(y)).clone()
+        else:
+            closeness = weigh_by_kernel(self.problem, references, self.x)
+            by_rank = form.by_rank(labels, reference_labels, None if closeness is None else closeness.gather(1, order))
+            if by_class is not None:
+                level = by_class[..., y]
+        where = order.expand(len(by_rank), -1, -1)
+        if level is None:
+            level = by_rank.new_zeros(*by_rank.shape[:2], len(y))
+        else:
+            level[:, keys == NEVER] = 0
+            by_rank += level.gather(2, where)
+        return level.scatter_(2, where, by_rank)
 
 
 def _to_tensors(device: str, *arrays: NDArray[Any]) -> list[Tensor]:

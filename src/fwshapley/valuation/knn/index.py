@@ -85,7 +85,7 @@ class NeighborIndex:
         keys = self._make_keys(block, self.factor)
         if self.problem.held_out:
             rows = torch.arange(len(keys), device=keys.device)
-            keys[rows, block.start + rows] = NEVER
+            keys[rows, torch.from_numpy(self.problem.own[block]).to(keys.device)] = NEVER
         return keys, keys.sort(dim=1, stable=True).indices
 
     def _fill_table(self, block: slice, order: Int64[Tensor, "rows others"]) -> None:

@@ -68,6 +68,7 @@ class NeighborProblem:
         notes: on that, in short sentences.
         digest: hash of points and labels.
         reference_keys: hash of each reference point and its label; None if `held_out`.
+        drawn: indices of the points that are the reference, if `held_out` and they are a sample; else None.
     """
 
     places: Places
@@ -87,6 +88,7 @@ class NeighborProblem:
     notes: tuple[str, ...]
     digest: str
     reference_keys: Int64[Tensor, " references"] | None
+    drawn: NDArray[np.int64] | None = None
 
     @property
     def points(self) -> Float64[ndarray, "n columns"]:
@@ -110,8 +112,19 @@ class NeighborProblem:
 
     @property
     def n_references(self) -> int:
-        """Number of reference points that the value of a point is a mean over."""
-        return len(self.reference_labels) - self.held_out
+        """Number of reference points that the value of a point is a mean over.
+
+        Sums over a sample of the points count for as many: `engine.sum_values` scales those of the sample itself.
+        """
+        return len(self.reference_labels) - (self.held_out and self.drawn is None)
+
+    @property
+    def own(self) -> NDArray[np.int64]:
+        """Index of the point that each reference point is, or -1."""
+        if self.drawn is not None:
+            return self.drawn
+        count = len(self.reference_labels)
+        return np.arange(count) if self.held_out else np.full(count, -1)
 
     @property
     def task(self) -> Task:

@@ -111,7 +111,7 @@ def _find_players(problem: NeighborProblem, block: Tensor, x: Tensor, first: int
     inside = find_inside(problem, block, x)
     if problem.held_out:
         rows = torch.arange(len(block), device=x.device)
-        inside[rows, first + rows] = False
+        inside[rows, torch.from_numpy(problem.own[first : first + len(block)]).to(x.device)] = False
     return inside
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from fwshapley.valuation.knn.engine import sum_values
 from fwshapley.valuation.knn.index import NeighborIndex
 from fwshapley.valuation.knn.problem import NeighborProblem, check_problem, digest_points, place_points
 from fwshapley.valuation.knn.radius import RadiusIndex
+from fwshapley.valuation.knn.reference_sample import sample_reference
 from fwshapley.valuation.result import OTHER_POINTS, Valuation, make_valuation
 from fwshapley.valuation.validation import UNSEEN_ADVICE, check_device
 
@@ -37,6 +38,8 @@ def value_neighbors(
     metric: Metric = "euclidean",
     scale: bool | None = None,
     tolerance: float = 0.0,
+    n_references: int | Literal["all"] | None = None,
+    seed: int = 0,
     device: str | torch.device = "auto",
     n_jobs: int | None = None,
     progress: bool = True,
@@ -75,6 +78,11 @@ def value_neighbors(
             numbers and flags. Otherwise features are used as they are: columns of large numbers count most.
         tolerance: largest error of a value; larger is faster, since weightings that favor large coalitions depend on
             few neighbors. Brier scores, squared errors and radii are always exact.
+        n_references: without a reference, the number of points that the points are valued by: a sample in which each
+            label and region has its share; or "all". None takes all of up to 100,000 points, and of more so many that
+            there are 10 billion pairs, such as 10,000 of a million. A smaller sample is faster, and finds fewer of the
+            wrong labels.
+        seed: of that sample.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
         n_jobs: number of CPU cores; None uses the number of an active `joblib.parallel_config` if it is more than one,
             else all. The backend of `joblib.parallel_config` may distribute the work over processes or machines.
@@ -100,7 +108,7 @@ def value_neighbors(
     """
     valuator = KNNValuator(
         k, weights=weights, task=task, utility=utility, ties=ties, radius=radius, metric=metric, scale=scale,
-        tolerance=tolerance, device=device, n_jobs=n_jobs, progress=progress,
+        tolerance=tolerance, n_references=n_references, seed=seed, device=device, n_jobs=n_jobs, progress=progress,
     )  # fmt: skip
     return valuator.fit(x, y, reference).result_
 
@@ -140,6 +148,8 @@ class KNNValuator(Valuator):
         metric: Metric = "euclidean",
         scale: bool | None = None,
         tolerance: float = 0.0,
+        n_references: int | Literal["all"] | None = None,
+        seed: int = 0,
         device: str | torch.device = "auto",
         n_jobs: int | None = None,
         progress: bool = True,
@@ -153,6 +163,8 @@ class KNNValuator(Valuator):
         self.metric: Metric = metric
         self.scale = scale
         self.tolerance = tolerance
+        self.n_references = n_references
+        self.seed = seed
         self.device = device
         self.n_jobs = n_jobs
         self.progress = progress
@@ -174,6 +186,7 @@ class KNNValuator(Valuator):
             x, y, reference, weights=self.weights, k=self.k, task=self.task, utility=self.utility, ties=self.ties,
             radius=self.radius, metric=self.metric, scale=self.scale,
         )  # fmt: skip
+        problem = sample_reference(problem, self.n_references, self.seed, progress=self.progress)
         sums = sum_values(problem, tolerance=tolerance, device=device, n_jobs=n_jobs, progress=self.progress)
         result = make_valuation(
             sums,
@@ -182,7 +195,7 @@ class KNNValuator(Valuator):
             labels=torch.from_numpy(problem.labels),
             classes=problem.class_names,
             error_bound=problem.error_bound(tolerance, device),
-            provenance=_provenance(problem, tolerance=tolerance),
+            provenance=_provenance(problem, tolerance=tolerance, seed=self.seed),
             reference_keys=problem.reference_keys,
         )
         self.problem_ = problem
@@ -222,12 +235,12 @@ class KNNValuator(Valuator):
             labels=codes,
             classes=problem.class_names,
             error_bound=0.0,
-            provenance=_provenance(problem, tolerance=0.0) | changed,
+            provenance=_provenance(problem, tolerance=0.0, seed=self.seed) | changed,
             reference_keys=problem.reference_keys,
         )
 
 
-def _provenance(problem: NeighborProblem, *, tolerance: float) -> dict[str, Any]:
+def _provenance(problem: NeighborProblem, *, tolerance: float, seed: int) -> dict[str, Any]:
     """Return what a valuation records about its problem, JSON-compatible."""
     neighbors = f"neighbors within {problem.radius:g}" if problem.is_by_radius else f"{problem.k} nearest neighbors"
     facts: dict[str, Any] = {} if problem.radius is None else {"radius": problem.radius}
@@ -243,6 +256,7 @@ def _provenance(problem: NeighborProblem, *, tolerance: float) -> dict[str, Any]
         "ties": problem.ties,
         "metric": problem.metric,
         "tolerance": tolerance,
+        **({} if problem.drawn is None else {"n_references": len(problem.drawn), "seed": seed}),
         "reference": OTHER_POINTS if problem.held_out else "given",
         "points": problem.digest,
         "fwshapley": __version__,

@@ -13,7 +13,8 @@ from fwshapley.semivalues import Semivalue
 from fwshapley.valuation.knn.closed_forms.brier import Brier
 from fwshapley.valuation.knn.closed_forms.form import ClassForm
 from fwshapley.valuation.knn.closed_forms.form import ClosedForm as ClosedForm
-from fwshapley.valuation.knn.closed_forms.matches import Kernel, Normalized, Soft
+from fwshapley.valuation.knn.closed_forms.matches import Kernel, Normalized
+from fwshapley.valuation.knn.closed_forms.matches import Soft as Soft
 from fwshapley.valuation.knn.closed_forms.squared_error import NormalizedError, SquaredError
 from fwshapley.valuation.knn.closed_forms.vote import Vote
 
