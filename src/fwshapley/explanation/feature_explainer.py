@@ -169,9 +169,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             x_valid: other inputs, to select the best state and stop early; by default a tenth of x_train, at most 512.
             budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
                 to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
-                except compilation; at least half of them are left to training. 8 % of them, but at least one second
-                of five and at most ten, are for measuring the quality of the values. It is not measured with fewer than
-                8 held-out inputs, or if 8 would take longer.
+                except compilation; at least half of them are left to training. 8 % of the seconds are for measuring the
+                quality of the values, but at least one second (or a fifth of them) and at most ten. It is not measured
+                with fewer than 8 held-out inputs, or if 8 would take longer.
             batch_size: inputs per step; four times as many for the surrogate.
             n_coalitions: coalitions per input, at least 2.
             learning_rate: peak learning rate of the explaining network.
@@ -188,7 +188,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             )
         _check_no_labels(x_train, x_valid)
         check_budget(budget)
-        check_whole("batch_size", batch_size)
+        batch_size = check_whole("batch_size", batch_size)
         check_whole("n_coalitions", n_coalitions, minimum=2)
         training, measuring = divide_budget(budget, batch_size * n_coalitions)
         options = TrainingOptions(
@@ -429,7 +429,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             progress: show a progress bar.
         """
         check_budget(budget)
-        check_whole("batch_size", batch_size)
+        batch_size = check_whole("batch_size", batch_size)
         training, measuring = divide_budget(budget, calls_per_step=batch_size)
         options = TrainingOptions(
             training, batch_size, learning_rate, compiled=compiled, seed=self.seed, progress=progress
