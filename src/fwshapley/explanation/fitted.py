@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
@@ -108,7 +109,7 @@ class Fitted:
         with torch.autocast(x.device.type, enabled=False):
             return self.objective.contract(outputs, mixtures)
 
-    @property
+    @cached_property  # or an explanation would spend a good part of a millisecond on it
     def provenance(self) -> dict[str, Any]:
         """How the fit was made and how good it is, JSON-compatible."""
         return {

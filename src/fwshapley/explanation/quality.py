@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from fwshapley._internal.wording import counted
 from fwshapley.explanation.sampled_values import fewest_calls
-from fwshapley.semivalues import Semivalue, Total, join_laws
+from fwshapley.semivalues import Semivalue, Total
 
 Method = Literal["network", "refinement", "sampling"]
 """Where the values of an explainer come from: one pass of its network, `refine`, or `sample`."""
@@ -213,8 +214,8 @@ class Quality:
         measured = [row.weights for row in self.scores]
         if weights in measured:
             return self.scores[measured.index(weights)]
-        sizes = join_laws([weights, *measured], n_players) @ np.arange(n_players)
-        return self.scores[int(np.abs(sizes[1:] - sizes[0]).argmin())]
+        size, *sizes = (_mean_size(each, n_players) for each in (weights, *measured))
+        return self.scores[int(np.abs(np.array(sizes) - size).argmin())]
 
     def worst_error(self, method: Method, weightings: Sequence[Semivalue], n_players: int) -> float:
         """Relative error of a method for several weightings: the largest."""
@@ -275,6 +276,12 @@ class Quality:
             }
             scores.append(MethodScores(Semivalue.from_json(row["weights"]), **parts))
         return cls(**{**facts, "scores": tuple(scores)})
+
+
+@lru_cache(maxsize=256)  # explanations mostly repeat the same weightings
+def _mean_size(weights: Semivalue, n_players: int) -> float:
+    """Mean size of the coalition that a player joins."""
+    return float(weights.join_law(n_players) @ np.arange(n_players))
 
 
 def _centered(values: Float[Tensor, "inputs players outputs"]) -> Float64[Tensor, "inputs players outputs"]:

@@ -46,6 +46,31 @@ def test_values_are_means_over_the_other_points_of_the_sample(
     assert (found.references, found.provenance["n_references"], found.provenance["seed"]) == (11, 11, 5)
 
 
+@pytest.mark.parametrize("utility", ["kernel", "radius"])
+def test_distances_count_in_games_of_a_sample(utility: Utility) -> None:
+    drawn, options = draw_evenly(X, Y, 11, seed=5), {"utility": utility, "radius": 1.2, "k": 3, "progress": False}
+    games = torch.zeros(11, 40, dtype=torch.float64)
+    for number, point in enumerate(drawn.tolist()):
+        others = np.delete(np.arange(40), point)
+        game = fw.value_neighbors(X[others], Y[others], (X[[point]], Y[[point]]), **options)
+        games[number][others] = game.values
+    count = torch.full((40,), 11.0, dtype=torch.float64)
+    count[drawn] = 10
+    found = fw.value_neighbors(X, Y, n_references=11, seed=5, **options)
+    assert_close(found.values, games.sum(0) / count, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("utility", ["squared_error", "radius_error"])
+def test_targets_are_valued_by_samples_as_by_all_points_on_average(utility: Utility) -> None:
+    target = X.sum(1)
+    options = {"utility": utility, "radius": 1.2 if utility == "radius_error" else None, "progress": False}
+    sampled = [fw.value_neighbors(X, target, n_references=20, seed=seed, **options) for seed in range(60)]
+    values = torch.stack([found.values for found in sampled])
+    whole = fw.value_neighbors(X, target, **options).values
+    assert bool(((values.mean(0) - whole).abs() < 4 * values.std(0) / 60**0.5 + 1e-12).all())
+    assert sampled[0].references == 20
+
+
 def test_a_report_says_that_there_was_a_sample() -> None:
     assert "to predict a sample of 11 of them: " in summarize(value(n_references=11).of(fw.Shapley()), "row")[0]
     assert "to predict the others: " in summarize(value().of(fw.Shapley()), "row")[0]
