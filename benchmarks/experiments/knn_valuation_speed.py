@@ -306,13 +306,15 @@ def value_by_samples(task: dict[str, Any], x: Any, y: Any, *_: Any) -> Callable[
 
         import fwshapley as fw  # noqa: PLC0415 - as below
 
+        weightings: list[fw.Semivalue] = [fw.Shapley(), fw.Beta(4, 1), fw.Beta(16, 1)]
         rows = []
-        for weights in (fw.Shapley(), fw.Beta(4, 1), fw.Beta(16, 1)):
-            whole = fw.value_neighbors(x, noisy, k=K, weights=weights, progress=False)
-            for share in (1, 2, 5, 20, 100):
-                count = max(len(x) * share // 100, 2)
-                found = fw.value_neighbors(x, noisy, k=K, weights=weights, n_references=count, progress=False)
-                agreement = float(spearmanr(found.values.numpy(), whole.values.numpy()).statistic)
+        whole = fw.value_neighbors(x, noisy, k=K, weights=weightings, progress=False)
+        for share in (1, 2, 5, 20, 100):
+            count = max(len(x) * share // 100, 2)
+            sampled = fw.value_neighbors(x, noisy, k=K, weights=weightings, n_references=count, progress=False)
+            for weights in weightings:
+                found = sampled.of(weights)
+                agreement = float(spearmanr(found.values.numpy(), whole.of(weights).values.numpy()).statistic)
                 row = {"weights": str(weights), "share": share / 100, "rank_correlation": round(agreement, 4)}
                 rows.append(row | {"auroc": auroc(found, wrong)})
         return {"rows": rows}
