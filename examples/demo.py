@@ -51,6 +51,7 @@ def main() -> None:
     value_digits(report, console)
     report.text(f"Made by examples/demo.py in {time.perf_counter() - started:.0f} s, fwshapley {fw.__version__}.")
     console.print(f"[bold]{report.write(arguments.out / 'report.html')}[/bold] has the tables and pictures.")
+    console.print("fwshapley serve --demo shows explanations in a browser, with sliders for the weighting.")
 
 
 def explain_digits(report: Report, console: Console, seconds: float, exact_inputs: int, *, out: Path) -> None:

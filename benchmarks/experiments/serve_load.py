@@ -59,14 +59,14 @@ class Load(NamedTuple):
 
     Attributes:
         model: name of the model.
-        count: inputs of a request.
+        n_inputs: of a request.
         path: of the requests.
         body: of each.
         headers: of each.
     """
 
     model: str
-    count: int
+    n_inputs: int
     path: str
     body: bytes
     headers: dict[str, str]
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         models = make_models(Path(folder), arguments.seeds[0], MODELS[: 1 if arguments.smoke else None])
         loads = {
-            f"{load.model}, {load.count} a request": load
+            f"{load.model}, {load.n_inputs} a request": load
             for load in make_loads(arguments.seeds[0])
             if load.model in models
         }
@@ -156,12 +156,12 @@ def make_loads(seed: int) -> list[Load]:
 def measure_loop(folder: Path, load: Load, seconds: float) -> float:
     """Return inputs a second of the network, called in a loop with as many inputs a call as a request has."""
     explainer = fw.load_onnx(folder / f"{load.model}.onnx")
-    x = np.random.default_rng(0).normal(size=(load.count, *explainer.input_shape)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(load.n_inputs, *explainer.input_shape)).astype(np.float32)
     calls, ends = 0, time.perf_counter() + seconds
     while time.perf_counter() < ends:
         explainer.compute(x)
         calls += 1
-    return calls * load.count / seconds
+    return calls * load.n_inputs / seconds
 
 
 class Server(NamedTuple):
@@ -212,7 +212,7 @@ def measure(server: Server, load: Load, n_clients: int, arguments: argparse.Name
     milliseconds = 1000 * np.array(times)
     return {
         "requests a second": len(times) / seconds,
-        "inputs a second": len(times) * load.count / seconds,
+        "inputs a second": len(times) * load.n_inputs / seconds,
         "median ms": float(np.median(milliseconds)),
         "p99 ms": float(np.quantile(milliseconds, 0.99)),
         "MiB before": before / 2**20,
@@ -225,7 +225,7 @@ def ask_in_loops(address: str, load: Load, n_clients: int, seconds: float) -> li
     ends = time.perf_counter() + seconds
 
     def ask(_: int) -> list[float]:
-        times = []
+        times: list[float] = []
         with requests.Session() as session:
             while not times or time.perf_counter() < ends:
                 began = time.perf_counter()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.neural_network import MLPClassifier
@@ -53,7 +54,7 @@ def _make_digits(budget: fw.Budget) -> LearnedModel:
     return _serve("digits", explainer, images[test[:N_SAMPLES]].numpy().round(4).tolist())
 
 
-def _fit_perceptron(rows: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> MLPClassifier:
+def _fit_perceptron(rows: NDArray[np.float32], labels: NDArray[np.int64]) -> MLPClassifier:
     perceptron = MLPClassifier((64,), alpha=0.1, random_state=0)
     for _ in range(EPOCHS):
         perceptron.partial_fit(rows, labels, classes=range(N_CLASSES))
@@ -74,11 +75,12 @@ def _make_wines(budget: fw.Budget) -> LearnedModel:
     table, labels = load_wine(return_X_y=True, as_frame=True)
     order = np.random.default_rng(0).permutation(len(table))
     train, test = order[48:], order[:48]
-    model = RandomForestClassifier(100, random_state=0).fit(table.iloc[train], labels.iloc[train])
+    model = RandomForestClassifier(30, random_state=0).fit(table.iloc[train], labels.iloc[train])
     names = ["barolo", "grignolino", "barbera"]
     explainer = fw.FeatureExplainer(model, output_names=names, device="cpu")
     explainer.fit(table.iloc[train], table.iloc[test], budget=budget, progress=False)
-    explainer.calibrate(table.iloc[test], weights=[fw.Shapley(), fw.Beta(4, 1), fw.Beta(16, 1)], progress=False)
+    weights = [fw.Shapley(), fw.Beta(4, 1), fw.Beta(16, 1)]
+    explainer.calibrate(table.iloc[test], n_calls=64, weights=weights, progress=False)
     samples = [
         {str(name): value for name, value in row.items()} for row in table.iloc[test[:N_SAMPLES]].to_dict("records")
     ]

@@ -283,7 +283,7 @@ class ExportedExplainer:
         shapley = (
             values[0].astype(np.float64)
             if is_fixed
-            else np.einsum("j,bnjo->bno", self.basis.mixture(Shapley()), coefficients)
+            else np.einsum("j,bnjo->bno", self.basis.mixtures([Shapley()])[0], coefficients)
         )
         features = ErrorFeatures(
             shapley,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Basis(ABC):
 
     def mixtures(self, weights: Sequence[Semivalue]) -> Float64[ndarray, "weights functions"]:
         """Return the mixture of each weighting."""
-        return np.stack([self.mixture(check_semivalue(weighting)) for weighting in weights])
+        return np.stack([_mixture(self, check_semivalue(weighting)) for weighting in weights])
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,11 @@ class BanzhafNodes(Basis):
     def facts(self) -> dict[str, Any]:
         """Return the points."""
         return {"kind": "nodes", "t": self.t}
+
+
+@lru_cache(maxsize=1024)  # its quadrature takes milliseconds, and requests mostly repeat the same weightings
+def _mixture(basis: Basis, weights: Semivalue) -> Float64[ndarray, " functions"]:
+    return basis.mixture(weights)
 
 
 def read_basis(facts: Mapping[str, Any]) -> Basis:

@@ -70,8 +70,8 @@ def load_model(path: Path) -> ServedModel[Any, Any]:
         return make_learned(name, ExportedExplainer.of(_load_learned(file)), "torch", samples_file)
     if kind not in EXACT:
         raise ValueError(
-            f"{file} contains a {kind}; a server takes learned explainers, exact ones of trees and of linear models, "
-            "and ONNX files"
+            f"{file} is of the kind {kind!r}; a server takes learned explainers, exact ones of trees and of linear "
+            "models, and ONNX files"
         )
     explainer = load(file)
     fields = fields_of_exact(explainer)

@@ -13,7 +13,7 @@ from fwshapley.serving.request_errors import RequestError
 KNOWN = ("alpha", "beta", "weights", "outputs", "total", "errors", "coefficients")
 """Names of parameters."""
 
-MAX_WEIGHTINGS = 64
+MAX_WEIGHTINGS = 16
 TOTALS: tuple[Literal["auto", "raw", "efficient"], ...] = ("auto", "raw", "efficient")
 
 
