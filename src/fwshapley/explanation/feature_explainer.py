@@ -171,28 +171,28 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     ) -> Self:
         """Train the surrogate and the explaining network within a budget, and measure how good the values are.
 
-            The values of held-out inputs are compared with sampled ones: `quality_`. A line on standard error says how good
-            they are, and a `QualityWarning` if they are hardly better than zeros or than the mean values of each class.
+        The values of held-out inputs are compared with sampled ones: `quality_`. A line on standard error says how good
+        they are, and a `QualityWarning` if they are hardly better than zeros or than the mean values of each class.
 
-            Args:
-                x_train: inputs; no labels are needed, since the model's own predictions are explained. An array, or a list
-                    of arrays or pictures, a Dataset or a DataLoader, from which all inputs are collected. Images may have
-                    channels first or last, or none. A torch module gets channels first, a function the layout of x_train.
-                x_valid: other inputs, to select the best state and stop early; by default a tenth of x_train, at most 512.
-                budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
-                    to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
-                    except compilation: where predictions take long, fewer inputs calibrate, validate and give the fidelity.
-            8 % of the seconds are for measuring the quality of the values, but at least one second (or a fifth of
-            them) and at most ten. It is not measured with fewer than 8 held-out inputs, or if 8 would take longer.
-        batch_size: inputs per step, four times as many for the surrogate; fewer if seconds would otherwise end
-            after less than about 100 steps (50 of the surrogate).
-                n_coalitions: coalitions per input, at least 2.
-                learning_rate: peak learning rate of the explaining network.
-                augment: changes a batch of inputs at random, (inputs, generator) -> inputs.
-                compiled: compile both networks; on a GPU it pays off after a minute or two.
-                checkpoint: folder to save to every 20 seconds, and when interrupted.
-                resume: continue from the checkpoint.
-                progress: show progress bars.
+        Args:
+            x_train: inputs; no labels are needed, since the model's own predictions are explained. An array, or a list
+                of arrays or pictures, a Dataset or a DataLoader, from which all inputs are collected. Images may have
+                channels first or last, or none. A torch module gets channels first, a function the layout of x_train.
+            x_valid: other inputs, to select the best state and stop early; by default a tenth of x_train, at most 512.
+            budget: seconds or steps, of which a trained surrogate takes 30 %: less if it makes no more progress, and up
+                to 60 % for a table if it misses more than 1 % of the model's variance by then. Seconds count everything
+                except compilation: where predictions take long, fewer inputs calibrate, validate and give the fidelity.
+                8 % of the seconds are for measuring the quality of the values, but at least one second (or a fifth of
+                them) and at most ten. It is not measured with fewer than 8 held-out inputs, or if 8 would take longer.
+            batch_size: inputs per step, four times as many for the surrogate; fewer if seconds would otherwise end
+                after less than about 100 steps (50 of the surrogate).
+            n_coalitions: coalitions per input, at least 2.
+            learning_rate: peak learning rate of the explaining network.
+            augment: changes a batch of inputs at random, (inputs, generator) -> inputs.
+            compiled: compile both networks; on a GPU it pays off after a minute or two.
+            checkpoint: folder to save to every 20 seconds, and when interrupted.
+            resume: continue from the checkpoint.
+            progress: show progress bars.
         """
         started = time.monotonic()
         if isinstance(self.model, MissingModel):
