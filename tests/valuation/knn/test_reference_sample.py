@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from conftest import every_utility
-from fwshapley.games.knn import Ties, Utility
+from fwshapley.games.knn import RegressionUtility, Ties, Utility
 from fwshapley.valuation.knn import engine, problem, reference_sample
 from fwshapley.valuation.knn.reference_sample import draw_evenly
 from fwshapley.valuation.report import summarize
@@ -48,7 +48,8 @@ def test_values_are_means_over_the_other_points_of_the_sample(
 
 @pytest.mark.parametrize("utility", ["kernel", "radius"])
 def test_distances_count_in_games_of_a_sample(utility: Utility) -> None:
-    drawn, options = draw_evenly(X, Y, 11, seed=5), {"utility": utility, "radius": 1.2, "k": 3, "progress": False}
+    drawn = draw_evenly(X, Y, 11, seed=5)
+    options: dict[str, Any] = {"utility": utility, "radius": 1.2, "k": 3, "progress": False}
     games = torch.zeros(11, 40, dtype=torch.float64)
     for number, point in enumerate(drawn.tolist()):
         others = np.delete(np.arange(40), point)
@@ -61,9 +62,10 @@ def test_distances_count_in_games_of_a_sample(utility: Utility) -> None:
 
 
 @pytest.mark.parametrize("utility", ["squared_error", "radius_error"])
-def test_targets_are_valued_by_samples_as_by_all_points_on_average(utility: Utility) -> None:
+def test_targets_are_valued_by_samples_as_by_all_points_on_average(utility: RegressionUtility) -> None:
     target = X.sum(1)
-    options = {"utility": utility, "radius": 1.2 if utility == "radius_error" else None, "progress": False}
+    radius = 1.2 if utility == "radius_error" else None
+    options: dict[str, Any] = {"utility": utility, "radius": radius, "progress": False}
     sampled = [fw.value_neighbors(X, target, n_references=20, seed=seed, **options) for seed in range(60)]
     values = torch.stack([found.values for found in sampled])
     whole = fw.value_neighbors(X, target, **options).values
