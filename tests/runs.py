@@ -20,7 +20,7 @@ from torch import Tensor
 
 import cli_cases
 import fwshapley as fw
-from fwshapley.explanation.fitting import SURROGATE_SHARE
+from fwshapley.explanation.learned.fitting import SURROGATE_SHARE
 from fwshapley.training import loop as training
 from fwshapley.valuation.retraining import checkpoint as retraining
 from models import TableModel, images, rows, seeded

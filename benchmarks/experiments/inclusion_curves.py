@@ -66,8 +66,8 @@ from benchmarks.harness.pieces import keep_piece, take_piece
 from benchmarks.harness.record import record, recorded
 from benchmarks.harness.statistics import Kept, pack, read_row
 from benchmarks.models import resnet
+from fwshapley.explanation.learned.persistence import FILE
 from fwshapley.explanation.metrics import Evaluator, area, exclusion_curves, inclusion_curve, inclusion_curves
-from fwshapley.explanation.persistence import FILE
 from fwshapley.objectives import Kernel, SumConstraint
 
 SEEDS = (0, 1, 2)

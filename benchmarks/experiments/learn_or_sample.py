@@ -35,8 +35,8 @@ from benchmarks.harness.options import ExperimentParser
 from benchmarks.harness.parallel import map_parallel
 from benchmarks.harness.record import record
 from benchmarks.harness.statistics import summarize
-from fwshapley.explanation.quality import Score
-from fwshapley.explanation.sampled_values import fewest_calls
+from fwshapley.explanation.learned.quality import Score
+from fwshapley.explanation.learned.sampled_values import fewest_calls
 from fwshapley.plots import COLORS, new_figure
 
 SEEDS = (0, 1, 2)

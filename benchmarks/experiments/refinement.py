@@ -39,10 +39,10 @@ from benchmarks.harness.options import ExperimentParser
 from benchmarks.harness.parallel import map_parallel
 from benchmarks.harness.record import record
 from benchmarks.harness.statistics import summarize
-from fwshapley.explanation.error_model import calibrate
-from fwshapley.explanation.refinement import refine
-from fwshapley.explanation.refinement.control_variate import MIN_GRID, Slopes
-from fwshapley.explanation.refinement.correction import best_sizes, predict_game, refine_game
+from fwshapley.explanation.learned.error_model import calibrate
+from fwshapley.explanation.learned.refinement import refine
+from fwshapley.explanation.learned.refinement.control_variate import MIN_GRID, Slopes
+from fwshapley.explanation.learned.refinement.correction import best_sizes, predict_game, refine_game
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.semivalues import join_laws
 

@@ -39,8 +39,8 @@ import fwshapley as fw
 from benchmarks.harness.figures import save_figure
 from benchmarks.harness.options import ExperimentParser
 from benchmarks.harness.record import record
+from fwshapley.explanation.learned.reliability import STEPS, draw_curves, measure_skill
 from fwshapley.explanation.metrics import measure_agreement
-from fwshapley.explanation.reliability import STEPS, draw_curves, measure_skill
 from fwshapley.explanation.report import write_report
 from fwshapley.explanation.semivalue_selection import surrogate_evaluator
 from fwshapley.plots import COLORS, new_figure

@@ -21,7 +21,7 @@ from benchmarks.harness.options import read_data
 from fwshapley._internal.files import written_whole
 from fwshapley._internal.safetensors_file import digest
 from fwshapley.datasets.formats import Split
-from fwshapley.explanation.input_checks import Augment
+from fwshapley.explanation.inputs.input_checks import Augment
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import Output
 

@@ -12,7 +12,7 @@ import fwshapley as fw
 from fwshapley._internal.safetensors_file import save_bundle
 from models import rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::fwshapley.explanation.fidelity.FidelityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fwshapley.explanation.learned.fidelity.FidelityWarning")
 
 LABELS = torch.arange(12) % 2
 

@@ -22,7 +22,7 @@ from cli_cases import Classifier, export, run, write_models, write_pictures, wri
 from fwshapley._internal.files import locked
 from fwshapley.cli import app
 from fwshapley.cli import explanation_files as explanations
-from fwshapley.explanation.quality import Score
+from fwshapley.explanation.learned.quality import Score
 
 STEPS = ("--steps", "10", "--device", "cpu")
 

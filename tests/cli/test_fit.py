@@ -25,7 +25,7 @@ from fwshapley.cli.input_files import read_inputs
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import ExportedModel
 from fwshapley.cli.pictures.files import Size, find_images, read_images
-from fwshapley.explanation.persistence import FILE, KIND
+from fwshapley.explanation.learned.persistence import FILE, KIND
 
 STEPS = ("--steps", "10", "--device", "cpu")
 
@@ -398,7 +398,7 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("fwshapley.explanation.fitting._fit_network", stop)
+        patched.setattr("fwshapley.explanation.learned.fitting._fit_network", stop)
         code, _, err = run(*arguments, "--out", out)
     assert code == 130
     assert f"progress is saved in {out / 'checkpoints'}. Run the same command with --resume to continue" in err
@@ -456,7 +456,7 @@ def test_a_stop_before_anything_was_saved(tmp_path: Path, monkeypatch: pytest.Mo
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fwshapley.explanation.fitting.train_surrogate", stop)
+    monkeypatch.setattr("fwshapley.explanation.learned.fitting.train_surrogate", stop)
     out = tmp_path / "out"
     code, _, err = run("fit", f"{write_models(tmp_path)}:rows", write_rows(tmp_path), "--out", out, *STEPS)
     assert code == 130

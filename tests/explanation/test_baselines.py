@@ -17,7 +17,7 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.explanation.attribution import Unweighted
 from fwshapley.explanation.baselines import BASELINES, Baseline, baseline
-from fwshapley.explanation.predictions import predict
+from fwshapley.explanation.inputs.predictions import predict
 from fwshapley.games.masked_model import PredictionGame
 from fwshapley.networks.mlp import ColumnKinds
 from models import ImageModel, TableModel, images, rows, seeded

@@ -15,10 +15,10 @@ from torch.testing import assert_close
 
 import fwshapley as fw
 from fwshapley.explanation import SelectOutput
-from fwshapley.explanation.black_box import InputForm, find_form
-from fwshapley.explanation.input_checks import freeze_module
-from fwshapley.explanation.model_functions import find_function
-from fwshapley.explanation.returned_entries import find_entry
+from fwshapley.explanation.inputs.input_checks import freeze_module
+from fwshapley.explanation.inputs.model_functions import find_function
+from fwshapley.explanation.inputs.returned_entries import find_entry
+from fwshapley.explanation.learned.black_box import InputForm, find_form
 from models import ImageModel, images, rows, seeded
 
 GRID = fw.grid(8, 8, patch=4)

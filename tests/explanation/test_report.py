@@ -13,9 +13,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import fwshapley as fw
-from fwshapley.explanation.metrics import area, inclusion_curve
-from fwshapley.explanation.quality import Score
-from fwshapley.explanation.reliability import (
+from fwshapley.explanation.learned.quality import Score
+from fwshapley.explanation.learned.reliability import (
     OrderCurves,
     Skill,
     draw_curves,
@@ -24,6 +23,7 @@ from fwshapley.explanation.reliability import (
     measure_reproduction,
     measure_skill,
 )
+from fwshapley.explanation.metrics import area, inclusion_curve
 from fwshapley.explanation.report import sample_twice, write_report
 from models import ImageModel, TableModel, images, rows, seeded
 

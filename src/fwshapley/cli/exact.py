@@ -18,8 +18,8 @@ from fwshapley.cli.input_files import Inputs, named
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import OutputChoice, find_model
 from fwshapley.cli.request import Request
-from fwshapley.explanation.exact_explainer import ExactExplainer, describe_scale
 from fwshapley.explanation.method_choice import Choice, Game, Method, choose_method
+from fwshapley.explanation.untrained.exact_explainer import ExactExplainer, describe_scale
 from fwshapley.tables.trained_categories import find_categories
 from fwshapley.trees.libraries import is_tree_model
 

@@ -35,8 +35,8 @@ from fwshapley.cli.learned import about_surrogate, check_errors, explain_learned
 from fwshapley.cli.model_loading import EXPORTED, FOREIGN, KINDS_OF_MODEL, PICKLED, TREE_FILES
 from fwshapley.cli.request import Request, read_weights
 from fwshapley.cli.skipped_rows import skip_rows
-from fwshapley.explanation.exact_explainer import ExactExplainer
 from fwshapley.explanation.method_choice import Game
+from fwshapley.explanation.untrained.exact_explainer import ExactExplainer
 from fwshapley.semivalues import Total
 from fwshapley.tables.file_reader import check_exists
 

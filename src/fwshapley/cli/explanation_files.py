@@ -23,7 +23,7 @@ from fwshapley._internal.wording import counted
 from fwshapley.cli.input_files import Inputs
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.image_plots import LOG_ODDS
+from fwshapley.explanation.pictures.image_plots import LOG_ODDS
 from fwshapley.games.scales import Kind
 from fwshapley.plots.figure import readable
 from fwshapley.semivalues import Semivalue

@@ -44,11 +44,11 @@ from fwshapley.cli.training import (
     show_training,
     validation_inputs,
 )
-from fwshapley.explanation.error_model import MIN_INPUTS
-from fwshapley.explanation.exact_explainer import ExactExplainer
-from fwshapley.explanation.fitting import PARTS, NetworkName, ObjectiveName
+from fwshapley.explanation.learned.error_model import MIN_INPUTS
+from fwshapley.explanation.learned.fitting import PARTS, NetworkName, ObjectiveName
+from fwshapley.explanation.learned.persistence import FILE
 from fwshapley.explanation.method_choice import Choice, Game, Method
-from fwshapley.explanation.persistence import FILE
+from fwshapley.explanation.untrained.exact_explainer import ExactExplainer
 from fwshapley.tables.file_reader import check_exists
 
 DEFAULT_SECONDS = 120.0

@@ -14,7 +14,7 @@ from fwshapley._internal.version import __version__
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import OutputChoice
 from fwshapley.cli.pictures.files import Size
-from fwshapley.explanation.persistence import FILE, KIND
+from fwshapley.explanation.learned.persistence import FILE, KIND
 from fwshapley.tables.network_encoding import TableSchema
 
 COMMAND = "fwshapley fit"

@@ -25,7 +25,7 @@ from fwshapley.cli.pictures.files import (
     find_layout,
     read_images,
 )
-from fwshapley.explanation.image_layout import AXES, channels_first
+from fwshapley.explanation.inputs.image_layout import AXES, channels_first
 from fwshapley.tables.columns import is_number, is_text
 from fwshapley.tables.file_reader import (
     COMPRESSED,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fwshapley._internal.wording import counted
 from fwshapley.cli.pictures.files import Color, Size
-from fwshapley.explanation.image_layout import Layout
+from fwshapley.explanation.inputs.image_layout import Layout
 
 InputKind = Literal["table", "rows", "images"]
 """Columns of a table (.csv, .parquet, .xlsx) with their names; rows of numbers in an .npz file; images, in pictures or

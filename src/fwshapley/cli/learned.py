@@ -16,7 +16,7 @@ from fwshapley.cli.input_files import Inputs
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import as_in_file, find_model
 from fwshapley.cli.request import Request
-from fwshapley.explanation.predictions import Predictions
+from fwshapley.explanation.inputs.predictions import Predictions
 
 MAX_WARNINGS = 3
 """Inputs with a warning of their own; more share a line."""

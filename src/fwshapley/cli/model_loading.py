@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from fwshapley._internal.checks import find_closest
 from fwshapley._internal.wording import listed
 from fwshapley.cli.user_errors import describe, remember_folder, remember_model, remember_module
-from fwshapley.explanation.image_layout import Layout, from_channels_first
-from fwshapley.explanation.model_functions import Function, find_function, sum_to_one
-from fwshapley.explanation.predictions import PREDICTIONS, as_columns
-from fwshapley.explanation.returned_entries import Entry, find_entry, take_entry
+from fwshapley.explanation.inputs.image_layout import Layout, from_channels_first
+from fwshapley.explanation.inputs.model_functions import Function, find_function, sum_to_one
+from fwshapley.explanation.inputs.predictions import PREDICTIONS, as_columns
+from fwshapley.explanation.inputs.returned_entries import Entry, find_entry, take_entry
 from fwshapley.games.scales import KINDS, Kind, Output
 
 EXPORTED = ".pt2"

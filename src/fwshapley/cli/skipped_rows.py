@@ -7,7 +7,7 @@ from pathlib import Path
 import fwshapley as fw
 from fwshapley._internal.wording import counted, listed_whole, printable
 from fwshapley.cli.input_files import Inputs, named
-from fwshapley.explanation.exact_explainer import ExactExplainer
+from fwshapley.explanation.untrained.exact_explainer import ExactExplainer
 
 TABLE_AXES = 2
 MAX_NAMED = 5

@@ -14,8 +14,8 @@ from fwshapley._internal.wording import counted
 from fwshapley.cli.console import new_table, print_line, print_table
 from fwshapley.cli.input_files import Inputs, read_inputs
 from fwshapley.cli.input_format import InputFormat
-from fwshapley.explanation.fitting import ObjectiveName
-from fwshapley.explanation.input_checks import hold_out
+from fwshapley.explanation.inputs.input_checks import hold_out
+from fwshapley.explanation.learned.fitting import ObjectiveName
 from fwshapley.objectives import Kernel
 
 MAX_REPORTED = 64

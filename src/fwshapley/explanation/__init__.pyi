@@ -1,19 +1,19 @@
 from . import baselines, metrics
 from .attribution import Attribution
-from .error_model import ErrorModel
 from .explainer import Explainer
-from .feature_explainer import FeatureExplainer
-from .fidelity import Fidelity, FidelityWarning, measure_fidelity
-from .image_explainer import ImageExplainer
-from .interventional_explainer import InterventionalExplainer
-from .linear_explainer import LinearExplainer
-from .pipeline_explainer import PipelineExplainer
-from .predictions import Predictions
-from .quality import MethodScores, Quality, QualityWarning, Score
+from .inputs.predictions import Predictions
+from .inputs.select_output import SelectOutput
+from .learned.error_model import ErrorModel
+from .learned.feature_explainer import FeatureExplainer
+from .learned.fidelity import Fidelity, FidelityWarning, measure_fidelity
+from .learned.quality import MethodScores, Quality, QualityWarning, Score
+from .learned.surrogate import Surrogate, TableSurrogate, train_surrogate
 from .report import write_report
-from .select_output import SelectOutput
 from .semivalue_selection import ChosenWeights, choose_weights
-from .surrogate import Surrogate, TableSurrogate, train_surrogate
+from .untrained.image_explainer import ImageExplainer
+from .untrained.interventional_explainer import InterventionalExplainer
+from .untrained.linear_explainer import LinearExplainer
+from .untrained.pipeline_explainer import PipelineExplainer
 
 __all__ = [
     "Attribution",

@@ -13,7 +13,7 @@ from numpy import ndarray
 from fwshapley._internal.arrays import Device, Tensor, is_tensor, to_numpy
 from fwshapley._internal.checks import Array
 from fwshapley._internal.safetensors_file import Bundle
-from fwshapley.explanation.attribution_plots import AttributionPlots
+from fwshapley.explanation.pictures.attribution_plots import AttributionPlots
 from fwshapley.players import Players
 from fwshapley.semivalues import SEMIVALUES, Semivalue, Total
 

@@ -14,7 +14,6 @@ from fwshapley._internal.checks import Array, check_choice, check_flag, check_se
 from fwshapley._internal.progress import announce
 from fwshapley._internal.wording import counted, duration
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.exact_explainer import ExactExplainer, describe_scale
 from fwshapley.explanation.method_choice import (
     BACKGROUND_ROWS,
     Game,
@@ -23,6 +22,7 @@ from fwshapley.explanation.method_choice import (
     expected_seconds,
     require_data,
 )
+from fwshapley.explanation.untrained.exact_explainer import ExactExplainer, describe_scale
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
@@ -33,7 +33,7 @@ from fwshapley.training.budget import Budget, check_budget
 if TYPE_CHECKING:
     from shap import Explanation
 
-    from fwshapley.explanation.feature_explainer import FeatureExplainer
+    from fwshapley.explanation.learned.feature_explainer import FeatureExplainer
 
 DEFAULT_BUDGET = Budget(seconds=120)
 
@@ -118,7 +118,7 @@ class Explainer:
         check_flag("progress", progress)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(data, torch.utils.data.Dataset | torch.utils.data.DataLoader):
-            from fwshapley.explanation.input_reading import read_inputs  # noqa: PLC0415 - it needs torch
+            from fwshapley.explanation.inputs.input_reading import read_inputs  # noqa: PLC0415 - it needs torch
 
             data = read_inputs(data, "data", players=players, progress=progress).x
         explainer, self.method, self.game, self.reason = choose_method(
@@ -145,7 +145,7 @@ class Explainer:
         if explainer is None:
             if progress and budget.seconds is not None and game == method == "auto":
                 _say_if_sampling_is_sooner(model, require_data(data), players, output, budget.seconds)
-            from fwshapley.explanation.feature_explainer import FeatureExplainer  # noqa: PLC0415 - it needs torch
+            from fwshapley.explanation.learned.feature_explainer import FeatureExplainer  # noqa: PLC0415 - it needs torch
 
             learned = FeatureExplainer(
                 model, players, output=output, output_names=output_names, device=device, seed=seed

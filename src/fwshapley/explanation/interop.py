@@ -14,8 +14,8 @@ from torch import Tensor
 
 from fwshapley._internal.checks import Array
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.fitted import Fitted
-from fwshapley.explanation.input_checks import Outputs
+from fwshapley.explanation.inputs.input_checks import Outputs
+from fwshapley.explanation.learned.fitted import Fitted
 from fwshapley.explanation.shap_explanation import to_shap
 from fwshapley.semivalues import Semivalue, Total
 

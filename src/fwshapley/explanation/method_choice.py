@@ -16,7 +16,7 @@ import numpy as np
 
 from fwshapley._internal.checks import Array, check_names, check_whole, shorten
 from fwshapley._internal.wording import counted
-from fwshapley.explanation.exact_explainer import ExactExplainer
+from fwshapley.explanation.untrained.exact_explainer import ExactExplainer
 from fwshapley.games.scales import Output
 from fwshapley.players import Players
 
@@ -172,7 +172,7 @@ def _explain_trees_of_pipeline(
     *,
     device: str,
 ) -> tuple[ExactExplainer, str]:
-    from fwshapley.explanation.pipeline_explainer import PipelineExplainer  # noqa: PLC0415 - it needs numba
+    from fwshapley.explanation.untrained.pipeline_explainer import PipelineExplainer  # noqa: PLC0415 - it needs numba
 
     try:
         explainer = PipelineExplainer(
@@ -205,7 +205,7 @@ def _explain_linear(
     output_names: Sequence[str] | None,
     **_: Any,  # noqa: ANN401 - of other methods
 ) -> tuple[ExactExplainer, str]:
-    from fwshapley.explanation.linear_explainer import LinearExplainer, read_linear  # noqa: PLC0415 - it needs pandas
+    from fwshapley.explanation.untrained.linear_explainer import LinearExplainer, read_linear  # noqa: PLC0415 - it needs pandas
 
     try:
         linear = read_linear(model)
@@ -255,7 +255,7 @@ def _explain_by_sampling(
 ) -> tuple[ExactExplainer, str]:
     data = require_data(data)
     n_players = _count_players("sampling", data, players)
-    from fwshapley.explanation.sampled_values import default_calls  # noqa: PLC0415 - as above
+    from fwshapley.explanation.learned.sampled_values import default_calls  # noqa: PLC0415 - as above
 
     n_calls = default_calls(n_players) if n_calls == "auto" else n_calls
     if n_calls >= 2**n_players:
@@ -274,7 +274,7 @@ def _explain_by_coalitions(
     output_names: Sequence[str] | None,
     **options: Any,  # noqa: ANN401 - n_calls, n_background, device, seed and progress
 ) -> tuple[ExactExplainer, str]:
-    from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - as above
+    from fwshapley.explanation.untrained.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - as above
 
     explainer = InterventionalExplainer(
         model, data, players=players, output=output, output_names=output_names, **options
@@ -297,8 +297,8 @@ def expected_seconds(
 
     The time of a few background rows and coalitions is multiplied.
     """
-    from fwshapley.explanation.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - it needs pandas
-    from fwshapley.explanation.sampled_values import default_calls, fewest_calls  # noqa: PLC0415 - as above
+    from fwshapley.explanation.learned.sampled_values import default_calls, fewest_calls  # noqa: PLC0415 - as above
+    from fwshapley.explanation.untrained.interventional_explainer import InterventionalExplainer  # noqa: PLC0415 - it needs pandas
 
     try:
         n_players = _count_players("sampling", data, players)

@@ -31,11 +31,10 @@ from fwshapley._internal.wording import counted, duration
 from fwshapley.coalitions import make_generator
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.baselines import BASELINES, Baseline, baseline
-from fwshapley.explanation.feature_explainer import FeatureExplainer
-from fwshapley.explanation.fidelity import MIN_AGREEMENT, Fidelity
-from fwshapley.explanation.metrics import Evaluator, measure_agreement
-from fwshapley.explanation.quality import GOOD_ERROR, Score
-from fwshapley.explanation.reliability import (
+from fwshapley.explanation.learned.feature_explainer import FeatureExplainer
+from fwshapley.explanation.learned.fidelity import MIN_AGREEMENT, Fidelity
+from fwshapley.explanation.learned.quality import GOOD_ERROR, Score
+from fwshapley.explanation.learned.reliability import (
     AGREEMENT_MEANING,
     ENOUGH_CORRELATION,
     ENOUGH_SKILL,
@@ -50,8 +49,9 @@ from fwshapley.explanation.reliability import (
     measure_reproduction,
     measure_skill,
 )
-from fwshapley.explanation.report_pictures import add_pictures
-from fwshapley.explanation.sampled_values import sample_values
+from fwshapley.explanation.learned.sampled_values import sample_values
+from fwshapley.explanation.metrics import Evaluator, measure_agreement
+from fwshapley.explanation.pictures.report_pictures import add_pictures
 from fwshapley.explanation.semivalue_selection import surrogate_evaluator
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.objectives import Kernel

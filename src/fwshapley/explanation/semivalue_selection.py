@@ -21,7 +21,7 @@ from torch import Tensor
 from fwshapley._internal.checks import Array, check_callable, check_flag, check_kind, check_list, check_whole
 from fwshapley._internal.progress import ProgressBar
 from fwshapley.explanation.attribution import Attribution
-from fwshapley.explanation.feature_explainer import FeatureExplainer
+from fwshapley.explanation.learned.feature_explainer import FeatureExplainer
 from fwshapley.explanation.metrics import Evaluator, Score, areas, inclusion_curves
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import KINDS

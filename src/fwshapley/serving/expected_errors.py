@@ -1,4 +1,4 @@
-"""Expected errors of exported explainers: the error model of `fwshapley.explanation.error_model`, by numpy."""
+"""Expected errors of exported explainers: the error model of `fwshapley.explanation.learned.error_model`, by numpy."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.tables.unusable_entries import UnusableEntry, mark_usable, refuse
 
 if TYPE_CHECKING:
-    from fwshapley.explanation.feature_explainer import FeatureExplainer
+    from fwshapley.explanation.learned.feature_explainer import FeatureExplainer
 
 MAX_BATCH = 256
 """Inputs that the network gets at once."""
@@ -90,7 +90,7 @@ class ExportedExplainer:
         Args:
             explainer: a fitted explainer.
         """
-        export = import_module("fwshapley.explanation.onnx_export")  # imports torch
+        export = import_module("fwshapley.explanation.learned.onnx_export")  # imports torch
         return cls(export.describe_explainer(explainer), export.TorchNetwork(explainer))
 
     def __repr__(self) -> str:

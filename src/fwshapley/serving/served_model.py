@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from fwshapley.explanation.exact_explainer import ExactExplainer, describe_scale
+from fwshapley.explanation.untrained.exact_explainer import ExactExplainer, describe_scale
 from fwshapley.players import Players
 from fwshapley.semivalues import Banzhaf, Semivalue, Shapley
 from fwshapley.serving.exported_explainer import Computed, ExportedExplainer

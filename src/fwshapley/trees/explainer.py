@@ -13,7 +13,7 @@ from numpy import ndarray
 from fwshapley._internal.checks import Array, check_numbers, check_path
 from fwshapley._internal.safetensors_file import Bundle, load_bundle, save_bundle
 from fwshapley._internal.version import __version__
-from fwshapley.explanation.exact_explainer import ExactExplainer, choose_players
+from fwshapley.explanation.untrained.exact_explainer import ExactExplainer, choose_players
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, check_weights
 from fwshapley.tables.unusable_entries import UnusableEntry

@@ -28,7 +28,7 @@ from fwshapley._internal.checks import Array, check_checkpoint, check_seed, chec
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import check_tensor, choose_device
-from fwshapley.explanation.predictions import split_inputs
+from fwshapley.explanation.inputs.predictions import split_inputs
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.training.batches import Batch, Loss
 from fwshapley.training.budget import Budget, TrainingOptions, check_budget

@@ -22,7 +22,7 @@ from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.model_loading import find_model
 from fwshapley.cli.pictures.files import Look, Size, look_at
 from fwshapley.cli.pictures.labeled_folder import ClassFolder, Pictures, find_pictures
-from fwshapley.explanation.model_functions import find_function
+from fwshapley.explanation.inputs.model_functions import find_function
 
 MAX_SIDE = 32
 """Pixels along the longer side of pictures that networks are trained on, without --size."""

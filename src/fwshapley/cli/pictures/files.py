@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fwshapley._internal.html import Picture
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.wording import counted, listed_whole
-from fwshapley.explanation.image_layout import CHANNEL_COUNTS, Layout
+from fwshapley.explanation.inputs.image_layout import CHANNEL_COUNTS, Layout
 
 if TYPE_CHECKING:
     from PIL.Image import Image

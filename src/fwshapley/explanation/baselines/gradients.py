@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from fwshapley._internal.checks import Array, check_whole
 from fwshapley._internal.tensor_checks import check_tensor
 from fwshapley.explanation.baselines.task import BaselineTask
-from fwshapley.explanation.select_output import SelectOutput
-from fwshapley.explanation.surrogate import Surrogate, TableSurrogate
+from fwshapley.explanation.inputs.select_output import SelectOutput
+from fwshapley.explanation.learned.surrogate import Surrogate, TableSurrogate
 from fwshapley.networks.encoder import MIN_ENCODER_SHARE, FeatureTaps
 from fwshapley.players import Players
 

@@ -21,9 +21,9 @@ from fwshapley.explanation.baselines.gradients import DIFFERENTIATED_ELEMENTS, g
 from fwshapley.explanation.baselines.sampling import kernel_shap, sample, shapley_sampling
 from fwshapley.explanation.baselines.simple import class_mean, random
 from fwshapley.explanation.baselines.task import BaselineTask
-from fwshapley.explanation.feature_explainer import FeatureExplainer
-from fwshapley.explanation.fitted import MAX_BATCH
-from fwshapley.explanation.input_checks import Outputs
+from fwshapley.explanation.inputs.input_checks import Outputs
+from fwshapley.explanation.learned.feature_explainer import FeatureExplainer
+from fwshapley.explanation.learned.fitted import MAX_BATCH
 from fwshapley.games.scales import KINDS
 from fwshapley.semivalues import Semivalue, Shapley
 

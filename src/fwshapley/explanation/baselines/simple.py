@@ -9,7 +9,7 @@ from torch.nn.functional import one_hot
 
 from fwshapley._internal.checks import Array
 from fwshapley.explanation.baselines.task import BaselineTask
-from fwshapley.explanation.predictions import predict
+from fwshapley.explanation.inputs.predictions import predict
 
 EXAMPLES_AT_ONCE = 1024
 

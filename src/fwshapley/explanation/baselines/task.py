@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from fwshapley._internal.checks import check_seed
 from fwshapley._internal.progress import ProgressBar
-from fwshapley.explanation.fitted import Fitted
-from fwshapley.explanation.predictions import as_columns
+from fwshapley.explanation.inputs.predictions import as_columns
+from fwshapley.explanation.learned.fitted import Fitted
 from fwshapley.games.masked_model import LINKS, PredictionGame
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
 
 if TYPE_CHECKING:
-    from fwshapley.explanation.feature_explainer import FeatureExplainer
+    from fwshapley.explanation.learned.feature_explainer import FeatureExplainer
 
 Attribute = Callable[[Float[Tensor, "batch ..."], Int[Tensor, " batch"]], Float[Tensor, "batch players"]]
 """Values of the players of a batch of inputs, for one output of each input."""

@@ -1,0 +1,1 @@
+"""Pictures of an attribution: which rows, outputs and players they show. `fwshapley.plots` draws them."""

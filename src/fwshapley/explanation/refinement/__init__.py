@@ -1,5 +1,0 @@
-"""Correct a network's values with a few hundred sampled coalitions: unbiased values with standard errors."""
-
-from fwshapley.explanation.refinement.correction import refine
-
-__all__ = ["refine"]
