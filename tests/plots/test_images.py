@@ -55,6 +55,14 @@ def test_captions_are_around_images() -> None:
     assert figure.get_supxlabel() == CAPTIONS.note
 
 
+def test_long_names_of_images_are_cut_to_the_height_of_a_panel() -> None:
+    long = CAPTIONS._replace(rows=["some/folder/" * 9 + "one.png"] * 2)
+    figure = plot_heat_maps(IMAGES, MAPS, long)
+    figure.draw_without_rendering()
+    for cell in figure.axes[::7]:
+        assert cell.yaxis.label.get_window_extent().height <= 1.05 * cell.get_window_extent().height
+
+
 @pytest.mark.parametrize(
     ("sign", "ends"), [("all", (-2, 2)), ("positive", (0, 2)), ("negative", (-2, 0)), ("absolute", (0, 2))]
 )

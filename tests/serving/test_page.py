@@ -19,8 +19,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import fwshapley as fw
 from fwshapley.serving.page import describe_model, write_page
+from fwshapley.serving.settings import ServerSettings
 from models import images
-from serving_parts import Explained, Running, wines
+from serving_parts import Explained, Running, running, wines
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 TOLERANCE = 1e-5
@@ -148,6 +149,16 @@ def test_uploads_are_checked(page: Page, server: Running, tmp_path: Path) -> Non
     page.locator("#upload").set_input_files(tmp_path / "good.csv")
     expect(page.locator("#status")).to_have_text("")
     expect(page.locator(".bars")).to_contain_text("= Médoc")
+
+
+def test_the_page_asks_for_the_token(page: Page, explained: dict[str, Explained]) -> None:
+    with running(lambda: {"wines": explained["wines"].model}, ServerSettings(token="secret")) as server:  # noqa: S106 - of a test
+        page.goto(server.address)
+        expect(page.locator("#status")).to_contain_text("a token is needed")
+        page.get_by_label("Token of this server").fill("secret")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator(".bars li")).to_have_count(3)
+        expect(page.locator("#login")).to_be_hidden()
 
 
 def test_one_file_shows_the_samples_without_a_server(

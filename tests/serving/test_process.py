@@ -32,6 +32,7 @@ def save_linear(folder: Path, slope: float) -> None:
     fw.LinearExplainer(model, X).save(folder / "explainer.safetensors")
 
 
+@pytest.mark.slow
 def test_signals_lose_no_accepted_request(tmp_path: Path) -> None:
     save_linear(tmp_path / "prices", 1.0)
     command = [sys.executable, "-m", "fwshapley", "serve", "prices", "--port", "0", "--batch-delay", "400"]

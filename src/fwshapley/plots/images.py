@@ -39,6 +39,10 @@ LINE = 0.18
 BAR_HEIGHT = 0.38
 """Height of a color bar with its numbers, in inches."""
 
+LETTER = 0.075
+"""Width of a letter of the name of a row, in inches."""
+
+MIN_LETTERS = 8
 COLOR_STEPS = 255
 
 
@@ -124,7 +128,8 @@ def plot_heat_maps(
     axes = figure.subplots(n_rows, 1 + n_weights * n_outputs, squeeze=False)
     for row, cells in enumerate(axes):
         image = scale_pixels(images[row])
-        _draw_image(cells[0], image, captions.rows[row], captions.images[row])
+        name = readable(captions.rows[row], max(MIN_LETTERS, int(panel / LETTER)))
+        _draw_image(cells[0], image, name, captions.images[row])
         for number, group in enumerate(np.reshape(cells[1:], (n_weights, n_outputs))):
             limit = style.limit or float(largest[number, row]) or 1.0
             for output, cell in enumerate(group):
@@ -177,7 +182,7 @@ def _add_bar(cell: Axes, style: ImageStyle, limit: float, error: float | None) -
 def _draw_image(axes: Axes, image: Float[ndarray, "channels height width"], label: str = "", title: str = "") -> None:
     """Draw an image from 0 to 1, in colors or gray."""
     draw_pixels(axes, as_picture(image))
-    axes.set_ylabel(readable(label), fontsize="small")
+    axes.set_ylabel(label, fontsize="small")
     axes.set_title(title, fontsize="small")
 
 

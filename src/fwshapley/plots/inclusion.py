@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from fwshapley.plots.figure import COLORS, label_axes, new_figure, percent, readable
+from fwshapley.plots.figure import COLORS, label_axes, new_figure, percent, readable, short_number
 from fwshapley.plots.images import draw_pixels
 from fwshapley.plots.overlays import hide_pixels
 
@@ -206,4 +206,4 @@ def _choose_sizes(inclusion: Inclusion, count: int) -> list[int]:
 
 
 def _text_of(output: float, *, is_share: bool) -> str:
-    return percent(output) if is_share else f"{output:.2g}"
+    return percent(output) if is_share else short_number(float(f"{output:.3g}"))

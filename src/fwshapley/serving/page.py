@@ -58,7 +58,8 @@ def describe_model(model: ServedModel[Any, Any]) -> dict[str, Any]:
         "basis": model.basis.facts(),
         "errors": [json.loads(weights) for weights in about["errors"]],
         "error_total": None if about["error_model"] is None else about["error_model"]["total"],
-        "error_model": None,
+        "error_model": None,  # nor does a page need how the explainer was fitted, with its paths
+        "metadata": None,
         "fidelity": _spell_fidelity(about["provenance"].get("fidelity")),
         "pixels": _find_pixels(about.get("metadata")),
         "samples": model.samples,

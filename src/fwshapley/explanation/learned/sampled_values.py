@@ -32,7 +32,7 @@ CALLS_PER_PLAYER = 8
 MIN_CALLS = 256
 """Coalitions by default. Errors were then about as large as those of 100 background rows instead of all."""
 
-MAX_NUMBERS = 2**24
+VALUES_AT_ONCE = 2**24
 """Numbers that the estimation holds at once."""
 
 REPLICATES = 64
@@ -111,7 +111,7 @@ def sample_values(
         progress: show progress if it takes long.
     """
     per_input = (n_calls + REPLICATES * masked.n_players) * outputs.shape[1]
-    at_once = max(1, MAX_NUMBERS // per_input)
+    at_once = max(1, VALUES_AT_ONCE // per_input)
     parts = []
     with ProgressBar("sampling coalitions", n_calls * len(x), unit="surrogate calls", enabled=progress) as bar:
         for some, numbers in zip(x.split(at_once), outputs.split(at_once), strict=True):

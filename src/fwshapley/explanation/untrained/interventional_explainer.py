@@ -32,7 +32,7 @@ from fwshapley.explanation.inputs.input_checks import check_model, freeze_module
 from fwshapley.explanation.inputs.model_functions import call_function, find_function, find_output
 from fwshapley.explanation.inputs.predictions import predict
 from fwshapley.explanation.learned.black_box import decode_inputs, find_form
-from fwshapley.explanation.learned.sampled_values import MAX_NUMBERS, REPLICATES, default_calls, fewest_calls
+from fwshapley.explanation.learned.sampled_values import REPLICATES, VALUES_AT_ONCE, default_calls, fewest_calls
 from fwshapley.explanation.method_choice import BACKGROUND_ROWS, MAX_ENUMERATED
 from fwshapley.explanation.untrained.background_rows import (
     Rows,
@@ -245,7 +245,7 @@ class InterventionalExplainer(ExactExplainer):
         if self.method == "enumeration":
             return super()._estimate(rows, weightings, total)
         per_row = (self.n_calls + REPLICATES * self.players.n_players) * self._n_games * len(self.output_names)
-        at_once = max(1, min(MAX_NUMBERS // per_row, NUMBERS_AT_ONCE // self.background.size))
+        at_once = max(1, min(VALUES_AT_ONCE // per_row, NUMBERS_AT_ONCE // self.background.size))
         with self._progress_bar("sampling coalitions", len(rows)) as bar:
             parts = [
                 self._sample(rows[start : start + at_once], weightings, total, bar)
