@@ -20,7 +20,7 @@ wheel:  ## build the wheel, install it into an empty environment and run the REA
 	$(PYTHON) -m venv build/wheel/env
 	build/wheel/env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
 	build/wheel/env/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		"$$(echo build/wheel/*.whl)[plots,trees]"
+		"$$(echo build/wheel/*.whl)[plots]"
 	cd build/wheel && env/bin/python $(CURDIR)/tests/readme_code.py $(CURDIR)/README.md
 
 coverage: $(VENV)/.developer  ## the same, and which lines they reach
