@@ -62,7 +62,7 @@ def test_coalitions_are_asked_about_in_chunks_without_a_difference(monkeypatch: 
     masked = masked_model()
     whole = masked(x, coalitions)
     assert seen_by(masked) == [80]
-    monkeypatch.setattr(masking, "MAX_ELEMENTS", most * N)
+    monkeypatch.setattr(masking, "MAX_CPU_ELEMENTS", most * N)
     assert_close(masked(x, coalitions), whole)
     chunks = seen_by(masked)[1:]
     assert sum(chunks) == 80
@@ -140,3 +140,24 @@ def test_one_label_is_one_of_two_classes() -> None:
 def test_every_output_has_a_kind_and_a_worth() -> None:
     assert set(masking.LINKS) == set(scales.KINDS) == set(get_args(Output))
     assert set(scales.KINDS.values()) == set(get_args(scales.Kind))
+
+
+def test_a_network_on_a_cpu_gets_few_images_at_once_and_a_function_many() -> None:
+    seen: list[int] = []
+
+    class Network(nn.Module):
+        def __init__(self, *, learns: bool) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1)) if learns else 1.0
+
+        def forward(self, x: Tensor, coalitions: Tensor) -> Tensor:  # noqa: ARG002 - all see everything
+            seen.append(len(x))
+            return x.flatten(1)[:, :1] * self.scale
+
+    coalitions = torch.zeros(5, 100, 4, dtype=torch.bool)
+    for learns in (True, False):
+        masked = MaskedModel(Network(learns=learns), "raw", 4, torch.device("cpu"))
+        assert masked(torch.ones(5, 1, 32, 32), coalitions).shape == (5, 100, 1)
+    assert seen == [128, 128, 128, 116, 500]
+    assert masked(torch.ones(5, 1, 1024, 1024), coalitions[:, :2]).shape == (5, 2, 1)
+    assert seen[5:] == [8, 2]

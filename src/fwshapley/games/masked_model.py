@@ -50,8 +50,7 @@ class MaskedModel:
     ) -> Float[Tensor, "batch coalitions outputs"]:
         """Values of several coalitions of each input, without gradients."""
         batch, n_coalitions = coalitions.shape[:2]
-        most = MAX_CPU_ELEMENTS if x.device.type == "cpu" else MAX_ELEMENTS
-        at_once = max(1, most // x[0].numel())
+        at_once = max(1, most_elements(self.surrogate) // x[0].numel())
         rows = torch.arange(batch, device=x.device).repeat_interleave(n_coalitions)
         parts = zip(rows.split(at_once), coalitions.flatten(0, 1).split(at_once), strict=True)
         with torch.no_grad():
@@ -116,6 +115,12 @@ class ManyPredictionsGame(PredictionGame):
         values = self.masked(self.x, coalitions.expand(len(self.x), -1, -1))
         chosen = values.gather(2, self.outputs[:, None].expand(-1, len(coalitions), -1))
         return chosen.transpose(0, 1).flatten(1)
+
+
+def most_elements(module: nn.Module) -> int:
+    """Return how many numbers a module gets at once: few for a network on a CPU, many on a GPU or for a function."""
+    parameter = next(module.parameters(), None)
+    return MAX_CPU_ELEMENTS if parameter is not None and parameter.device.type == "cpu" else MAX_ELEMENTS
 
 
 def has_fast_bf16(device: torch.device) -> bool:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fwshapley.games.masked_model import MAX_CPU_ELEMENTS, MAX_ELEMENTS
+from fwshapley.games.masked_model import MAX_ELEMENTS, most_elements
 from fwshapley.games.scales import KINDS, Kind, Output
 
 MAX_ROWS = 2048
@@ -96,12 +96,6 @@ def surrogate_outputs(
 def split_inputs(x: Float[Tensor, "rows ..."], most: int = MAX_ELEMENTS) -> tuple[Float[Tensor, "chunk ..."], ...]:
     """Split inputs into chunks of at most some numbers, which a network can process at once."""
     return x.split(max(1, min(MAX_ROWS, most // max(1, x[0].numel()))))
-
-
-def most_elements(module: nn.Module) -> int:
-    """Return how many numbers a module gets at once: few for a network on a CPU, whose activations stay in caches."""
-    is_network = next(module.parameters(), None) is not None
-    return MAX_CPU_ELEMENTS if is_network and device_of(module).type == "cpu" else MAX_ELEMENTS
 
 
 def as_columns(outputs: Tensor) -> Float[Tensor, "rows outputs"]:
