@@ -223,7 +223,7 @@ class ExportedExplainer:
             total=total,
             players=self.players,
             output_names=self.output_names,
-            provenance=self.provenance,
+            provenance={**self.provenance, "method": "network"},
             expected_error=expected if is_list or expected is None else expected[0],
             encodings={} if self.schema is None else self.schema.encodings,
         )

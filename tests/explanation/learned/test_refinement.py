@@ -371,7 +371,7 @@ def test_every_kind_of_output_is_refined(explainer: fw.FeatureExplainer, output:
     sizes = choose_sizes(fitted.objective, laws)
     values, stderr = refine_game(game, laws, sizes, n_calls=128, generator=torch.Generator().manual_seed(0))
     truth = exact(lambda some: masked(x, some[None])[0], WEIGHTS, 10)
-    assert float(((values - truth) / (stderr + 1e-6)).square().mean()) < 3
+    assert float(((values - truth) / (stderr + 1e-6)).square().mean()) < 4
 
 
 def test_too_few_calls_are_refused(explainer: fw.FeatureExplainer) -> None:

@@ -139,11 +139,12 @@ def test_masked_images_show_positive_values_unless_told_otherwise() -> None:
 
 
 def test_errors_are_lines_of_color_bars_and_told_below() -> None:
-    known = attribution(stderr=torch.full((2, 3, 4, 2), 0.05), provenance={"refinement": {"n_calls": 128}})
-    figure = known.plot([1])
-    assert (
-        figure.get_supxlabel() == "colors: value; refined, 128 calls; lines on color bars: two standard errors from 0"
+    known = attribution(
+        stderr=torch.full((2, 3, 4, 2), 0.05), provenance={"method": "refinement", "calls_per_input": 128}
     )
+    figure = known.plot([1])
+    below = "colors: value; refinement, 128 calls; lines on color bars: two standard errors from 0"
+    assert figure.get_supxlabel() == below
     ends = [np.asarray(path.vertices)[0, 0] for path in bar_below(figure.axes[1]).collections[-1].get_paths()]
     assert ends[-2:] == pytest.approx([-0.1, 0.1])
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fwshapley._internal.arrays import is_tensor
-from fwshapley._internal.checks import shorten
 from fwshapley._internal.wording import listed_whole
 
 Entry = str | int
@@ -79,7 +78,7 @@ def _is_output(entry: Any, rows: int) -> bool:  # noqa: ANN401 - anything
 
 
 def _describe(entry: Any) -> str:  # noqa: ANN401 - anything
-    return str(tuple(entry.shape)) if _is_array(entry) else shorten(type(entry).__name__)
+    return str(tuple(entry.shape)) if _is_array(entry) else type(entry).__name__
 
 
 def _advice(entries: list[Entry]) -> str:
