@@ -1,6 +1,6 @@
 """Values of all trees of an ensemble for one game: which engine serves which tree, in bounded memory.
 
-Trees with few players on each path are served by `tables`, in time linear in rows plus background; others by `pairs`
+Trees with few players on each path are served by `code_tables`, in time linear in rows plus background; others by `pattern_pairs`
 (interventional) or at shared nodes (path-dependent). All are exact. Small tables are kept for the next rows.
 """
 
@@ -16,10 +16,10 @@ from jaxtyping import Bool, Float64, Int32, Int64
 from numpy import ndarray
 
 from fwshapley.semivalues import Semivalue
+from fwshapley.trees.background_counts import count_codes
 from fwshapley.trees.code_tables import Targets, tabulate
 from fwshapley.trees.ensemble import TreeEnsemble
 from fwshapley.trees.interactions import pair_targets, tabulate_pairs
-from fwshapley.trees.interventional import count_codes
 from fwshapley.trees.layout import choose_layout
 from fwshapley.trees.lookup import add_mixed, look_up, look_up_few, order_tables
 from fwshapley.trees.moments import Channels, channels, node_weights, shared_nodes

@@ -1,6 +1,6 @@
 """Codes, counts of the background, and sums of table entries on a GPU, by Triton kernels that torch brings along.
 
-Tables are computed on the CPU (`tables`), which takes a small part of the time, and copied. Every sum has one order, so
+Tables are computed on the CPU (`code_tables`), which takes a small part of the time, and copied. Every sum has one order, so
 that the same rows give the same values, to the last bit.
 """
 

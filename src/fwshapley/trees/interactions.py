@@ -1,7 +1,7 @@
-"""Pairwise interactions of players: tables of the mixed differences of a leaf, beside those of `tables`.
+"""Pairwise interactions of players: tables of the mixed differences of a leaf, beside those of `code_tables`.
 
 The interaction index of players i and j is I_ij = E[d^2/dt_i dt_j v(t)], the mean of v(S+i+j) - v(S+i) - v(S+j) + v(S).
-With F, E, s and b as in `tables`, a leaf of value y adds
+With F, E, s and b as in `code_tables`, a leaf of value y adds
 
     i, j in p:            + y * sum over r in p with i and j of c(r) E(s-2, b)
     i in p, j not in p:   - y * sum over r in p with i of c(r) E(s-1, b-1)
@@ -127,7 +127,7 @@ def tabulate_pairs(
     offsets: Int64[ndarray, " starts"],
     layout: Layout,
 ) -> Float64[ndarray, " numbers"]:
-    """Return the tables of interactions of some branches; arguments as those of `tables.tabulate`."""
+    """Return the tables of interactions of some branches; arguments as those of `code_tables.tabulate`."""
     tables = np.zeros(offsets[-1])
     run_ranges(
         _tabulate_pairs, len(offsets) - 1, branches, first, value, moments, count_offsets, counts, offsets, layout,

@@ -112,7 +112,7 @@ def look_up(
         plan: order of the tables.
         first: the first branch.
         layout: of the tables, not by code.
-        tables: from `tables.tabulate`.
+        tables: from `code_tables.tabulate`.
         x: the rows.
         sums: `layout.width` numbers per target.
     """

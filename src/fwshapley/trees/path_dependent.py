@@ -10,7 +10,7 @@ weighted Banzhaf values are polynomials in t, known completely by their values a
 One pass down a tree multiplies the factors, one pass up adds the leaves below each split. Where a player splits again
 further down, its factor is replaced, and what the earlier split counted below is taken back. The cost is proportional
 to nodes times shared nodes, whatever the number of weightings. Trees with few players on each path are faster by
-tables; `tables.pattern_law` has their cover shares.
+tables; `code_tables.pattern_law` has their cover shares.
 """
 
 from __future__ import annotations
