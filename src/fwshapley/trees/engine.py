@@ -1,7 +1,8 @@
 """Values of all trees of an ensemble for one game: which engine serves which tree, in bounded memory.
 
-Trees with few players on each path are served by `code_tables`, in time linear in rows plus background; others by `pattern_pairs`
-(interventional) or at shared nodes (path-dependent). All are exact. Small tables are kept for the next rows.
+Trees with few players on each path are served by `code_tables`, in time linear in rows plus background; others by
+`pattern_pairs` (interventional) or at shared nodes (path-dependent). All are exact. Small tables are kept for the next
+rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Codes, counts of the background, and sums of table entries on a GPU, by Triton kernels that torch brings along.
 
-Tables are computed on the CPU (`code_tables`), which takes a small part of the time, and copied. Every sum has one order, so
-that the same rows give the same values, to the last bit.
+Tables are computed on the CPU (`code_tables`), which takes a small part of the time, and copied. Every sum has one
+order, so that the same rows give the same values, to the last bit.
 """
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"

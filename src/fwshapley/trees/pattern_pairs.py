@@ -3,8 +3,8 @@
 On the way down a tree, rows that satisfy the same players' splits so far form a group, and so do background rows. A
 pair of groups (P of rows, R of background rows, by the players that R misses) is alive while every player on the path
 is satisfied by one of them, that is R is a subset of P. A split divides each group in two and each pair in at most
-three; groups without a living pair are dropped. At a leaf, a pair adds what `code_tables` adds for (p, r). The cost grows
-with the pairs of groups that occur, at most the rows times the background and far fewer in practice.
+three; groups without a living pair are dropped. At a leaf, a pair adds what `code_tables` adds for (p, r). The cost
+grows with the pairs of groups that occur, at most the rows times the background and far fewer in practice.
 """
 
 from __future__ import annotations
