@@ -21,7 +21,7 @@ from fwshapley.serving.batching import BatchLimits
 from fwshapley.serving.served_model import ServedModel
 from fwshapley.serving.settings import ServerSettings
 from models import images
-from serving_parts import ERRORS_KNOWN, Explained, Running, as_instances, running, wines
+from serving_parts import ERRORS_KNOWN, PATIENCE, Explained, Running, as_instances, running, wines
 
 
 def assert_close(ours: Any, theirs: Any) -> None:  # noqa: ANN401 - arrays and tensors
@@ -287,6 +287,29 @@ def test_the_server_asks_for_its_token(explained: dict[str, Explained]) -> None:
         allowed = server.get("/v1/models", headers={"Authorization": "Bearer secret", "Origin": "https://example.org"})
         assert allowed.json() == {"models": ["linear"]}
         assert allowed.headers["Access-Control-Allow-Origin"] == "https://example.org"
+        preflight = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+        for origin, status in (("https://example.org", 200), ("https://other.example", 403)):
+            headers = {"Origin": origin, **preflight}
+            address = f"{server.address}/v1/models/linear:explain"
+            assert server.session.options(address, headers=headers, timeout=PATIENCE).status_code == status
+
+
+def test_a_failure_of_the_server_is_told_and_counted(
+    explained: dict[str, Explained], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = explained["linear"].model
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("made to fail")
+
+    monkeypatch.setitem(vars(model), "compute", fail)
+    with running(lambda: {"linear": model}, ServerSettings()) as server:
+        answer = server.post("/v1/models/linear:explain", {"instances": [[1, 2, 3]]})
+        assert answer.status_code == 500
+        assert "X-Request-Id" in answer.json()["error"]
+        assert "made to fail" not in answer.text
+        assert answer.headers["X-Request-Id"]
+        assert 'status="500"' in server.get("/metrics").text
 
 
 class Slow:

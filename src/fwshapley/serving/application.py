@@ -32,7 +32,7 @@ from fwshapley.serving.page import PAGE_FILES, describe_model, read_asset
 from fwshapley.serving.query import Query, read_query
 from fwshapley.serving.request_errors import MALFORMED, OTHER_TYPE, RequestError
 from fwshapley.serving.served_model import Answer, ServedModel
-from fwshapley.serving.service import Models, Service
+from fwshapley.serving.service import SMALL_BODY, Models, Service
 from fwshapley.serving.settings import ServerSettings
 from fwshapley.serving.tensors import HEADER, parse_json, read_infer_request, select_outputs, write_infer_response
 
@@ -141,7 +141,7 @@ def _add_v2(app: FastAPI, service: Service) -> None:
         service.find(name)  # or it is not found
         asked = (
             await asyncio.to_thread(read_infer_request, body, header)
-            if len(body) > 2**16
+            if len(body) >= SMALL_BODY
             else read_infer_request(body, header)
         )
         named = asked.outputs or {}

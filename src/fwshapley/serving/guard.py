@@ -20,6 +20,9 @@ from fwshapley.serving.request_errors import MALFORMED, TOO_LARGE, RequestError
 from fwshapley.serving.settings import ServerSettings
 
 UNAUTHORIZED, FORBIDDEN, TIMED_OUT, CRASHED = 401, 403, 408, 500
+NO_ANSWER = 499
+"""Status in logs and metrics of a request whose client left before there was an answer."""
+
 OPEN_PATHS = ("/", "/page.js", "/mixtures.js", "/page.css", "/v2/health/live", "/v2/health/ready")
 """Paths that need no token: they tell nothing of the models."""
 
@@ -63,7 +66,7 @@ class Guard:
         given = headers.get("x-request-id", "")
         request_id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
-        told: MutableMapping[str, Any] = {"status": 499}  # its client left before there was an answer
+        told: MutableMapping[str, Any] = {"status": NO_ANSWER}
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -80,13 +83,18 @@ class Guard:
                 else:
                     await refusal(scope, receive, send_marked)
             except Exception:
+                is_begun = told["status"] != NO_ANSWER
                 told["status"] = CRASHED
                 log.exception(_line(scope, told, request_id, time.perf_counter() - began))
-                raise
-        seconds = time.perf_counter() - began
-        route = getattr(scope.get("route"), "path", "other")
-        self.metrics.requests.labels(route, str(told["status"])).inc()
-        self.metrics.seconds.labels(route).observe(seconds)
+                if is_begun:
+                    raise
+                message = "the server failed; its log has the reason under this X-Request-Id"
+                await error_response(message, status=CRASHED)(scope, receive, send_marked)
+            finally:
+                seconds = time.perf_counter() - began
+                route = getattr(scope.get("route"), "path", "other")
+                self.metrics.requests.labels(route, str(told["status"])).inc()
+                self.metrics.seconds.labels(route).observe(seconds)
         log.info(_line(scope, told, request_id, seconds))
 
     def _refuse(self, scope: Scope, headers: MutableMapping[str, str]) -> JSONResponse | None:
@@ -99,7 +107,10 @@ class Guard:
         if origin is not None and origin not in self.settings.origins and origin.partition("://")[2].lower() != host:
             return error_response("pages of other origins may not use this server", status=FORBIDDEN, field="Origin")
         is_open = scope["path"] in OPEN_PATHS and scope["method"] in ("GET", "HEAD")
-        if self.settings.token is not None and not is_open:
+        is_preflight = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+        # Browsers send a preflight without the token; CORSMiddleware answers it.
+        is_allowed = is_open or (is_preflight and origin in self.settings.origins)
+        if self.settings.token is not None and not is_allowed:
             expected = f"Bearer {self.settings.token}".encode()
             if not hmac.compare_digest(headers.get("authorization", "").encode("latin-1"), expected):
                 message = "a token is needed: send it as Authorization: Bearer TOKEN"

@@ -1,4 +1,4 @@
-"""The process of a server: sockets, signals, and the end of connections that say nothing."""
+"""The process of a server: sockets, signals, and closing of idle connections."""
 
 from __future__ import annotations
 

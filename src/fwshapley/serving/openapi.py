@@ -25,6 +25,7 @@ ERRORS: Mapping[int, str] = {
     415: "The type of the body is not accepted.",
     422: "A field of the request is wrong; the answer names it.",
     429: "Too many inputs wait; try again after the time in Retry-After.",
+    500: "The server failed.",
     503: "There was no result in time.",
 }
 

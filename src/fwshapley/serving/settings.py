@@ -18,7 +18,7 @@ class ServerSettings:
     Attributes:
         host: address to bind to; by default this machine alone can use the server.
         port: to bind to; 0 is a free one.
-        token: that clients must send as "Authorization: Bearer TOKEN"; None asks for none.
+        token: that clients must send as "Authorization: Bearer TOKEN"; None: no token is needed.
         origins: of pages of other servers whose scripts may use this one (CORS).
         max_body: most bytes of a request.
         max_instances: most inputs of a request.
