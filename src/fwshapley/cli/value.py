@@ -40,9 +40,15 @@ writing = partial(typer.Option, rich_help_panel="Output")
 valuing = partial(typer.Option, rich_help_panel="Values")
 pictured = partial(typer.Option, rich_help_panel="Folders of pictures")
 
-DATA_HELP = "A .csv file, an .npz file with arrays x and y, or a folder of pictures with one folder per class."
+DATA_HELP = (
+    "A .csv (also .csv.gz), .parquet or .xlsx file (also file.xlsx:sheet), an .npz file with arrays x and y, or a "
+    "folder of pictures with one folder per class."
+)
 LABEL_HELP = "Column of labels, or of numbers to predict; not needed for an .npz file."
-TASK_HELP = "Whether the labels are classes or numbers to predict; auto tells by the labels, or asks."
+TASK_HELP = (
+    "Whether labels are classes or numbers to predict. auto decides by the labels, and stops with an error if they may "
+    "be either."
+)
 REFERENCE_HELP = "Reference points: data that the points help to predict. Without it, points are valued by each other."
 SCALE_HELP = "Standardize numbers, or use them as they are. For a --backbone: divide bytes by 255, or not."
 UTILITY_HELP = (
@@ -51,6 +57,7 @@ UTILITY_HELP = (
     "Numbers: minus the squared error of the mean of the k nearest (squared_error, the default; or normalized_error). "
     "With weights by distance: kernel, kernel_error; of all within a radius: radius, radius_error."
 )
+SAMPLE_HELP = "Without --reference: value points by a sample of N of them. By default all of up to 100,000 points."
 RADIUS_HELP = "Distance for --utility radius, kernel, radius_error and kernel_error."
 SIZE_HELP = "Resize pictures, e.g. to 64x64; by default they keep their size, at most 32x32 without a --backbone."
 BACKBONE_HELP = (
@@ -96,6 +103,7 @@ def value(
     jobs: Annotated[
         int | None, valuing("--jobs", "-j", min=1, metavar="N", help="Number of cores; all by default.")
     ] = None,
+    n_references: Annotated[int | None, valuing("--n-references", min=2, metavar="N", help=SAMPLE_HELP)] = None,
     device: Annotated[str, valuing(metavar="NAME", help="E.g. cpu or cuda; auto is a GPU if there is one.")] = "auto",
     out: Annotated[Path, writing("--out", "-o", metavar="FOLDER", help="Folder for the results.")],
     top: Annotated[int, writing(min=1, metavar="N", help="Number of suspicious points to show.")] = 20,
@@ -108,9 +116,9 @@ def value(
     Pictures are compared by cross-fitted class probabilities, or by the features of your own network (--backbone).
     The output folder contains ranking.csv (all points, the most suspicious first), report.html, and
     valuation.safetensors. In ranking.csv, the verdict of a suspicious point is "another label" if most of its neighbors
-    have another one, which is then suggested, or "neighbors agree"; other points are not compared. Beside a suspicious
-    target is the mean of its neighbors'. Rows of a .csv file
-    are counted as in a spreadsheet: the header is row 1, and row 2 is row 0 of a DataFrame.
+    have another one, which is then suggested, or "neighbors agree"; other points are not compared. For numbers to
+    predict, ranking.csv has the mean target of the neighbors beside each suspicious target. Rows of a .csv file are
+    counted as in a spreadsheet: the header is row 1, and row 2 is row 0 of a DataFrame.
 
     Start with: fwshapley value train.csv --label species --out results
 
@@ -179,6 +187,7 @@ def value(
             radius=radius,
             metric=metric,
             device=device,
+            n_references=n_references,
             n_jobs=jobs,
         )
         provenance = {**valuation.provenance, **points.origin}

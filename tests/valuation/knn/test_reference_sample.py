@@ -113,7 +113,7 @@ def test_a_sample_is_announced_if_it_was_not_asked_for(
 ) -> None:
     monkeypatch.setattr(reference_sample, "MAX_PAIRS", 40 * 10)
     assert value(progress=True).references == 10
-    assert "valuing: 40 points by a sample of 10 of them; n_references='all'" in capsys.readouterr().err
+    assert "valuing: 40 points by a sample of 10 of them; all of them (n_references=40)" in capsys.readouterr().err
     assert value(progress=True, n_references=10).references == 10
     assert value(progress=True, n_references="all").references == 39
     assert capsys.readouterr().err == ""

@@ -43,8 +43,8 @@ def sample_reference(
     if count == len(problem.reference_labels):
         return problem
     if n_references is None:
-        sampled = f"{problem.n:,} points by a sample of {count:,} of them; n_references='all' takes all, which takes "
-        announce("valuing", f"{sampled}{problem.n / count:.0f} times as long", enabled=progress)
+        sampled = f"{problem.n:,} points by a sample of {count:,} of them; all of them (n_references={problem.n}) would"
+        announce("valuing", f"{sampled} take {problem.n / count:.0f} times as long", enabled=progress)
     drawn = draw_evenly(problem.points, _strata(problem), count, seed)
     return replace(
         problem,

@@ -70,7 +70,8 @@ def value_neighbors(
             "kernel_error", as "squared_error" with the weights of "kernel" for differences from the mean of y;
             "radius_error", the mean of all members within the radius.
         ties: of a vote go to the "lowest" class, or are "shared".
-        radius: a distance, for the utilities of that name and for kernels; that between unit vectors for the cosine.
+        radius: the distance that "radius", "radius_error", "kernel" and "kernel_error" need; with metric="cosine", the
+            distance between unit vectors.
         metric: "euclidean" or "cosine".
         scale: prepare the columns of a DataFrame as `fwshapley value` prepares those of a file: numbers are
             standardized, dates become days, categories one coordinate each, missing numbers the median; constant
