@@ -17,7 +17,6 @@ COLORS = 3
 CHANNEL_COUNTS = (1, 3, 4)
 IMAGE_AXES = 3
 
-
 FindPlayers = Callable[[Any], Players]
 """Makes the players of an image, given as a tensor (channels, height, width)."""
 
@@ -80,18 +79,23 @@ def find_players(players: Players | FindPlayers, x: Array) -> Players:
         players: a division of the image, or a function from an image to one.
         x: a batch of one image, (1, channels, height, width).
     """
-    found: object = players
-    if not isinstance(players, Players):
-        if isinstance(players, type) or not callable(players):
-            raise TypeError(
-                "players must be made by grid or segments, or be a function that makes them of an image, such as "
-                f"Superpixels(50); got {shorten(players)}"
-            )
-        found = players(x[0])
-    if not isinstance(found, Players) or not found.is_image:
-        raise TypeError(f"players must be those of an image, made by grid or segments; got {shorten(found)}")
-    found.check(x)
-    return found
+    check_image_players(players)
+    of_image: object = players if isinstance(players, Players) else players(x[0])
+    if not isinstance(of_image, Players) or not of_image.is_image:
+        raise TypeError(f"players must be those of an image, made by grid or segments; got {shorten(of_image)}")
+    of_image.check(x)
+    return of_image
+
+
+def check_image_players(players: object) -> None:
+    """Raise a TypeError unless players are those of images, or a function that makes them."""
+    if isinstance(players, Players) and not players.is_image:
+        raise TypeError("players must be those of an image, made by grid or segments; got columns of a table")
+    if not isinstance(players, Players) and (isinstance(players, type) or not callable(players)):
+        raise TypeError(
+            "players must be made by grid or segments, or be a function that makes them of an image, such as "
+            f"fw.Superpixels(50); got {shorten(players)}"
+        )
 
 
 def check_fixed_players(players: object) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +56,6 @@ def serve(
         try:
             from fwshapley.serving.batching import BatchLimits  # noqa: PLC0415 - of an extra, as the next three
             from fwshapley.serving.http_server import HttpServer, log_as_json  # noqa: PLC0415
-            from fwshapley.serving.model_folder import load_models  # noqa: PLC0415
             from fwshapley.serving.settings import MEBIBYTE, ServerSettings  # noqa: PLC0415
         except ModuleNotFoundError as error:
             message = f"{error.name} is missing: install it with pip install 'fwshapley[serve]'"
@@ -77,9 +78,19 @@ def serve(
             max_instances=max_instances,
             batches=BatchLimits(rows=batch, delay=batch_delay / 1000, queued=max_queued, seconds=timeout),
         )
-        server = HttpServer(lambda: load_models(paths) | examples, settings, _announce)
+        server = HttpServer(partial(_load, paths, examples), settings, _announce)
         log_as_json()
         server.run()
+
+
+def _load(paths: Sequence[Path], examples: Mapping[str, ServedModel[Any, Any]]) -> dict[str, ServedModel[Any, Any]]:
+    """Return the models of folders and of the demo, whose names must differ."""
+    from fwshapley.serving.model_folder import load_models  # noqa: PLC0415 - needs the extra
+
+    models = load_models(paths)
+    for name in models.keys() & examples.keys():
+        raise ValueError(f"the demo has a model {name!r} too: rename the folder, or leave out --demo")
+    return models | dict(examples)
 
 
 def _announce(address: str) -> None:

@@ -1,4 +1,4 @@
-"""The front door: explain any model in the interventional or the conditional game, by the best method for it."""
+"""Explain any model, in the interventional or the conditional game, by the best method for it."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Explainer:
         output_names: one per output; by default the classes of an estimator.
         method: "auto", or one that must be used: "trees", "linear", "enumeration" (up to 16 players), "sampling" or
             "learned".
-        n_calls: coalitions to sample with each background row, as for `InterventionalExplainer`; whoever gives it wants
-            sampling rather than training.
+        n_calls: coalitions to sample with each background row, as for `InterventionalExplainer`; if given,
+            coalitions are sampled where there is no exact method, instead of training a network.
         n_background: rows of `data` that enumeration and sampling use at most; others use all.
         budget: of training, if there is any.
         device: of torch modules and of training, and of trees if it is a GPU such as "cuda".

@@ -333,8 +333,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
 
         Args:
             x: a batch of inputs.
-            n_calls: evaluations of the surrogate per input, at least 4 per player and 32, shared by all outputs and
-                weightings; "auto" is 8 per player, but at least 256. With 2**players or more, values are exact.
+            n_calls: evaluations of the surrogate per input, at least 4 * players + 32 (or all 2**players), shared by
+                all outputs and weightings; "auto" is 8 per player, but at least 256.
             weights: a semivalue or a list of them; by default Shapley, or the one that was learned.
             outputs: as in `explain`.
             total: "raw" or "efficient", as in `explain`.
@@ -355,9 +355,9 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         seed: int | torch.Generator = 0,
         progress: bool = True,
     ) -> Quality:
-        """Measure how good the values of the network, of `refine` and of `sample` are, as `quality_`.
+        """Measure how good the values of the network, of `refine` and of `sample` are; the result is also `quality_`.
 
-        `fit` does so within its budget. This takes as long as it takes: each input is sampled twice.
+        `fit` does so within its budget. Here each input is sampled twice, however long that takes.
 
         Args:
             x: inputs that the explainer was not trained on, at least 8.

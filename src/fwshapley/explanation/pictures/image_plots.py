@@ -71,7 +71,7 @@ class ImagePlots(ShownValues):
             row: number of the input.
             output: which of the explained outputs, or its name; by default the one with the largest prediction.
             name: of the input, for the title.
-            n_shown: images in a row.
+            n_shown: images in a row, at least 3.
             images: drawn instead of the inputs, one for each, as in `plot`.
             seed: of the random orders.
 
@@ -90,7 +90,7 @@ class ImagePlots(ShownValues):
             self._inclusions(game, row, column, seed),
             [str(weighting) for weighting in self.weightings],
             heading=heading,
-            n_shown=check_whole("n_shown", n_shown, minimum=2),
+            n_shown=check_whole("n_shown", n_shown, minimum=3),
             **self._scale_of(row, column),
         )
 

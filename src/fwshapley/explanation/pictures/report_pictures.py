@@ -25,9 +25,7 @@ def add_pictures(
     page.section("Examples").figure(
         drawn.plot(n_shown),
         f"{', '.join(map(str, drawn.weightings))} values, one row per input. Orange players raise the output, blue "
-        "players lower it."
-        + " The strongest color is the largest value of an image under a weighting; color bars tell it."
-        * is_image,
+        "players lower it." + " Each image and weighting has its own scale, which the color bars show." * is_image,
     )
     if is_image:
         page.figure(

@@ -38,7 +38,7 @@ class ShownValues(Result):
 
     @property
     def n_calls(self) -> int | None:
-        """Calls of a learned explainer's surrogate per input, if its values were refined or sampled; otherwise None."""
+        """Game calls per input of refined or sampled values; otherwise None."""
         n_calls: int | None = self.provenance.get("calls_per_input")
         return n_calls
 

@@ -20,7 +20,6 @@ from fwshapley._internal.checks import (
     check_names,
     check_seed,
     check_whole,
-    shorten,
 )
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.tensor_checks import choose_device
@@ -39,7 +38,7 @@ from fwshapley.games.masked_model import ManyPredictionsGame, MaskedModel
 from fwshapley.games.scales import KINDS, Output
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total, check_weights, join_laws
-from fwshapley.superpixels import FindPlayers, find_players
+from fwshapley.superpixels import FindPlayers, check_image_players, find_players
 from fwshapley.training.batches import derive_seed
 
 CHECKED_IMAGES = 8
@@ -90,13 +89,7 @@ class ImageExplainer:
         seed: int = 0,
         progress: bool = True,
     ) -> None:
-        if not isinstance(players, Players) and (isinstance(players, type) or not callable(players)):
-            raise TypeError(
-                "players must be made by grid or segments, or be a function that makes them of an image, such as "
-                f"fw.Superpixels(50); got {shorten(players)}"
-            )
-        if isinstance(players, Players) and not players.is_image:
-            raise ValueError("players must be those of an image, made by grid or segments; got columns of a table")
+        check_image_players(players)
         check_removal(removal)
         check_choice("output", output, ("auto", *get_args(Output)))
         if transform is not None:
@@ -204,7 +197,7 @@ class ImageExplainer:
             provenance={
                 "method": "enumeration" if n_calls == 2**n else "sampling",
                 "game": "the model with hidden pixels replaced",
-                "n_calls": estimate.n_calls,
+                **({} if n_calls == 2**n else {"calls_per_input": estimate.n_calls}),
                 "output": game.masked.output,
                 "version": __version__,
             },
