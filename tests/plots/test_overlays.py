@@ -61,6 +61,12 @@ def test_smooth_values_go_through_the_centers_of_patches_and_never_beyond_their_
             assert smooth[down, right].max() <= around.max() + 1e-9
 
 
+def test_values_that_hardly_differ_are_smooth_without_a_warning() -> None:
+    tiny = np.array([[0.0, 5e-324, 1e-310], [0.0, 1.0, 1e-300], [1e-308, 0.0, 0.0]])
+    players = fw.grid(9, 9, patch=3)
+    assert np.isfinite(spread_values(tiny.ravel(), players.assignment, grid=players.grid, times=3)).all()
+
+
 def test_patches_may_be_of_different_sizes() -> None:
     assignment = np.array([[0, 0, 0, 1, 2, 2, 2]])
     smooth = spread_values(np.array([1.0, 5.0, -1.0]), assignment, grid=(1, 3))

@@ -289,9 +289,9 @@ def test_the_server_asks_for_its_token(explained: dict[str, Explained]) -> None:
         assert allowed.headers["Access-Control-Allow-Origin"] == "https://example.org"
         preflight = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
         for origin, status in (("https://example.org", 200), ("https://other.example", 403)):
-            headers = {"Origin": origin, **preflight}
+            asked = {"Origin": origin, **preflight}
             address = f"{server.address}/v1/models/linear:explain"
-            assert server.session.options(address, headers=headers, timeout=PATIENCE).status_code == status
+            assert server.session.options(address, headers=asked, timeout=PATIENCE).status_code == status
 
 
 def test_a_failure_of_the_server_is_told_and_counted(

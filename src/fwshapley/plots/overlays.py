@@ -166,4 +166,6 @@ def _interpolate(
         return values.repeat(len(pixels), axis)
     middles = np.arange(len(places)) + 0.5
     centers = np.bincount(places, middles) / np.bincount(places)
-    return PchipInterpolator(centers, values, axis=axis)(np.clip(pixels, centers[0], centers[-1]))
+    with np.errstate(over="ignore", divide="ignore"):  # 1 / slope of nearly equal values, whose inverse is 0 then
+        curve = PchipInterpolator(centers, values, axis=axis)
+    return curve(np.clip(pixels, centers[0], centers[-1]))
