@@ -58,6 +58,10 @@ def test_explanation_has_the_form_of_shap(model: Model, table: Table) -> None:
     np.testing.assert_allclose(total, theirs.values.sum(1) + theirs.base_values, atol=1e-5)
 
 
+def test_no_rows_have_an_explanation_without_rows(model: Model, table: Table) -> None:
+    assert len(TreeExplainer(model)(table[0][:0])) == 0
+
+
 def test_plots_of_shap_take_explanations(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.setattr(pyplot, "show", lambda: None)

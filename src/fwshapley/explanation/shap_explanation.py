@@ -37,7 +37,7 @@ def to_shap(attribution: Attribution, data: Array | None = None) -> Explanation:
     values, base, outputs = map(to_numpy, (attribution.values, attribution.base_values, attribution.outputs))
     shown = to_numpy(attribution.inputs if data is None else data)
     names: list[str] | str | None = None
-    if (outputs == outputs[:1]).all():  # the same outputs for every input
+    if len(outputs) and (outputs == outputs[:1]).all():  # the same outputs for every input
         names = [attribution.output_names[number] for number in outputs[0]]
     if values.shape[2] == 1:  # shap has no axis for a single output, and takes a list of names for one
         values, base = values[..., 0], base[:, 0]
