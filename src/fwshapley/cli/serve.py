@@ -67,7 +67,7 @@ def serve(
         if demo:
             from fwshapley.cli.serve_demo import make_demo  # noqa: PLC0415 - trains, and imports scikit-learn's data
 
-            print_line("training two small explainers on bundled data, which takes about 20 seconds")
+            print_line("training two small explainers on bundled data, which takes about half a minute")
             examples |= make_demo()
         settings = ServerSettings(
             host=host,

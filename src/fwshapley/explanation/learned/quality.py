@@ -82,9 +82,9 @@ class Score:
         """Compare values with two independent samplings of the values of the game."""
         v, a, b = (_centered(part) for part in (values, one, other))
         sizes, squares = _by_input(a * b), _by_input((v - a) * (v - b))
-        size, own = float(sizes.sum()), float((v * v).sum())
+        size, square = float(sizes.sum()), float((v * v).sum())
         shared = float((v * (a + b)).sum()) / 2
-        correlation = shared / math.sqrt(size * own) if size > 0 and own > 0 else 0.0
+        correlation = shared / math.sqrt(size * square) if size > 0 and square > 0 else 0.0
         return cls(min(max(correlation, -1.0), 1.0), *_relative(squares, sizes))
 
     @classmethod
@@ -214,7 +214,7 @@ class Quality:
         measured = [row.weights for row in self.scores]
         if weights in measured:
             return self.scores[measured.index(weights)]
-        size, *sizes = (_mean_size(each, n_players) for each in (weights, *measured))
+        size, *sizes = (_mean_size(weighting, n_players) for weighting in (weights, *measured))
         return self.scores[int(np.abs(np.array(sizes) - size).argmin())]
 
     def worst_error(self, method: Method, weightings: Sequence[Semivalue], n_players: int) -> float:
