@@ -22,7 +22,7 @@ def apply_decisions(
     label: str | None = None,
     encoding: str = "utf-8",
 ) -> Path:
-    """Write a copy of a data set with corrected labels; the data set itself stays as it is.
+    r"""Write a copy of a data set with corrected labels; the data set itself stays as it is.
 
     All decisions are checked before anything is written. In a .csv file only cells of the label column change; a
     .parquet, .xlsx or .npz file keeps its types; a folder is copied, and corrected files move to the folders of their
@@ -44,7 +44,8 @@ def apply_decisions(
     Example:
         >>> _ = Path("pets.csv").write_text("weight,kind\n4,cat\n30,dog\n28,cat\n")
         >>> _ = Path("decisions.csv").write_text("index,name,label,decision,new_label\n2,4,cat,accept,dog\n")
-        >>> print(apply_decisions(read_decisions("decisions.csv"), "pets.csv", "corrected.csv", label="kind").read_text())
+        >>> decisions = read_decisions("decisions.csv")
+        >>> print(apply_decisions(decisions, "pets.csv", "corrected.csv", label="kind").read_text())
         weight,kind
         4,cat
         30,dog

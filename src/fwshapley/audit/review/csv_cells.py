@@ -107,7 +107,7 @@ def _unpack(path: Path) -> bytes:
 
 
 def _pack(content: bytes, source: Path, path: Path) -> bytes:
-    """Return bytes compressed as the name of a path says; in a .zip file, with the name that they have in the source."""
+    """Return bytes compressed as the name of a path says; a .zip file has them under their name in the source."""
     suffix = path.suffix.lower()
     if suffix != ".zip":
         return PACKERS[suffix].compress(content) if suffix in PACKERS else content

@@ -45,7 +45,7 @@ class Decision:
 
 
 def read_decisions(path: str | os.PathLike[str]) -> list[Decision]:
-    """Read the decisions that the page of a review has exported.
+    r"""Read the decisions that the page of a review has exported.
 
     Args:
         path: of a .csv file with the columns index, name, label, decision (accept, keep, skip or other) and new_label.
@@ -68,19 +68,21 @@ def read_decisions(path: str | os.PathLike[str]) -> list[Decision]:
         )
     texts = file.read_texts()[list(COLUMNS)].fillna("")
     lines = zip(texts.index.tolist(), texts.itertuples(index=False, name=None), strict=True)
-    decisions = [_read_line(file.path, line, *cells) for line, cells in lines if any(cells)]
+    decisions = [_read_line(file.path, line, cells) for line, cells in lines if any(cells)]
     if not decisions:
         raise ValueError(f"{file.path} has no decisions, only blank lines: export them again from the review")
     _check_different(file.path, decisions)
     return decisions
 
 
-def _read_line(path: Path, line: int, index: str, name: str, label: str, choice: str, new_label: str) -> Decision:
+def _read_line(path: Path, line: int, cells: tuple[str, ...]) -> Decision:
     """Return the decision of a line, or raise an error that says what is wrong with it."""
-    where, choice = f"line {line} of {path}", choice.strip().lower()
+    where = f"line {line} of {path}"
+    index, name, label, choice, new_label = cells[0], cells[1], *(cell.strip() for cell in cells[2:])
+    choice = choice.lower()
     if not index.strip().isdecimal():
         raise ValueError(f"{where}: index must be a whole number from 0, got {shortened(index)!r}")
-    if not name or not label.strip():
+    if not name or not label:
         raise ValueError(f"{where} has no {'label' if name else 'name'}: fill it in, or remove the line")
     known = next((one for one in CHOICES if one == choice), None)
     if known is None:
@@ -89,7 +91,6 @@ def _read_line(path: Path, line: int, index: str, name: str, label: str, choice:
         raise ValueError(
             f"{where}: the decision {shortened(choice)!r} is unknown{hint}; write one of {', '.join(CHOICES)}"
         )
-    label, new_label = label.strip(), new_label.strip()
     if known in ("accept", "other") and not new_label:
         raise ValueError(f"{where}: the decision {known} needs a new_label; fill it in, or write keep")
     if known in ("keep", "skip") and new_label not in ("", label):

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -30,47 +30,6 @@ from fwshapley.tables.file_reader import (
 )
 from fwshapley.tables.labels import Classes, find_classes
 from fwshapley.tables.typed_files import PARQUET, TypedFile, split_sheet
-
-
-class LabeledData(Protocol):
-    """Points with labels.
-
-    Attributes:
-        path: of the file or folder.
-        labels: text of each label, by the name of its point.
-        classes: the different labels.
-        noun: what a point is called.
-    """
-
-    noun: ClassVar[str]
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def labels(self) -> Mapping[str, str]: ...
-    @property
-    def classes(self) -> Classes: ...
-
-    def write(self, out: Path, donors: Mapping[str, str]) -> None:
-        """Write a copy in which points have the labels of others, their donors; completely or not at all."""
-
-
-def open_labeled(path: Path, label: str | None, encoding: str) -> LabeledData:
-    """Read the labels of a table, of an .npz file, or of a folder with one folder per class.
-
-    Args:
-        path: of the file or folder.
-        label: column of the labels; an .npz file can do without, a folder has none.
-        encoding: of a .csv file.
-    """
-    check_exists(path)
-    if path.is_dir():
-        if label is not None:
-            raise ValueError(f"label={label!r} is for tables, and {path} is a folder, whose folders are the labels")
-        return LabeledFolder.read(path)
-    if path.suffix.lower() == ".npz":
-        return LabeledArrays.read(path, label)
-    return LabeledTable.read(path, label, encoding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +88,7 @@ def _write_sheet(file: TypedFile, column: str, donors: Mapping[int, int], out: P
     cells = book[sheet or book.sheetnames[0]]
     place = file.names.index(column) + 1
     for row, donor in donors.items():
-        cells.cell(row, place).value = file.frame.at[donor, column]
+        cells.cell(row, place).value = file.frame[column][donor]
     book.save(out)
 
 
@@ -157,12 +116,14 @@ class LabeledArrays:
         """Write all arrays, the labels with their type; compressed if they were."""
         arrays = load_arrays(self.path)
         with zipfile.ZipFile(self.path) as archive:
-            is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
+            compression = archive.infolist()[0].compress_type
         old = arrays[self.array]
         order = _replaced(old.size, {int(point): int(donor) for point, donor in donors.items()})
         arrays[self.array] = old.reshape(-1)[order].reshape(old.shape)
-        with written_whole(out) as temporary, temporary.open("wb") as file:
-            (np.savez_compressed if is_compressed else np.savez)(file, **arrays)
+        with written_whole(out) as temporary, zipfile.ZipFile(temporary, "w", compression) as archive:
+            for name, array in arrays.items():  # np.savez has arguments whose names arrays may have
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +166,28 @@ def _free_name(name: str, label: str, taken: set[str]) -> str:
         name = path.with_stem(f"{path.stem}-from-{label}{f'-{number}' * (number > 1)}").as_posix()
         number += 1
     return name
+
+
+LabeledData = LabeledTable | LabeledArrays | LabeledFolder
+"""Points by name with their labels, which can be written with some points having the labels of others, their donors."""
+
+
+def open_labeled(path: Path, label: str | None, encoding: str) -> LabeledData:
+    """Read the labels of a table, of an .npz file, or of a folder with one folder per class.
+
+    Args:
+        path: of the file or folder.
+        label: column of the labels; an .npz file can do without, a folder has none.
+        encoding: of a .csv file.
+    """
+    check_exists(path)
+    if path.is_dir():
+        if label is not None:
+            raise ValueError(f"label={label!r} is for tables, and {path} is a folder, whose folders are the labels")
+        return LabeledFolder.read(path)
+    if path.suffix.lower() == ".npz":
+        return LabeledArrays.read(path, label)
+    return LabeledTable.read(path, label, encoding)
 
 
 def _name_labels(labels: pd.Series, where: str) -> tuple[dict[str, str], Classes]:

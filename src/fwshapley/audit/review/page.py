@@ -7,7 +7,7 @@ import hashlib
 import html
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -25,7 +25,9 @@ from fwshapley.audit.review.points import ReviewNeighbor, ReviewPoint
 SCRIPTS = ("csv.js", "state.js", "comparison.js", "overview.js", "review.js")
 """Parts of the script, in order."""
 
-POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; form-action 'none'"
+)
 """What the page may load: its own script and style, known by their hashes, and pictures that it contains."""
 
 DECIMALS = 4
@@ -111,7 +113,9 @@ def _check_points(points: Iterable[ReviewPoint], classes: Sequence[str]) -> list
                 raise ValueError(f"{where}.{kind} must be one of classes, got {label!r}")
         for key, value in (("index", point.index), ("name", point.name)):
             if (key, value) in seen:
-                raise ValueError(f"points must have different names and indices, but the {key} {value!r} of {where} is repeated")
+                raise ValueError(
+                    f"points must have different names and indices, but the {key} {value!r} of {where} is repeated"
+                )
             seen.add((key, value))
     return listed
 

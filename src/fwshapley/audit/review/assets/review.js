@@ -84,8 +84,9 @@ function showCut() {
   const { cut } = page;
   const share = data.precision[cut - 1];
   byId("cut").value = byId("slide").value = String(cut);
-  byId("expected").textContent = `About ${Math.round(cut * share).toLocaleString("en")} of ${cut === 1 ? "it" : `these ${cut.toLocaleString("en")}`} `
-    + `${Math.round(cut * share) === 1 ? "has a wrong label" : "have wrong labels"} (${percent(share)}).`;
+  const wrong = Math.round(cut * share);
+  byId("expected").textContent = cut === 1 ? `It has a wrong label with a probability of ${percent(share)}.`
+    : `About ${wrong.toLocaleString("en")} of these ${cut.toLocaleString("en")} ${wrong === 1 ? "has a wrong label" : "have wrong labels"} (${percent(share)}).`;
   const line = byId("curve").querySelector("line");
   const x = String((100 * cut) / suspects.length);
   line.setAttribute("x1", x);
