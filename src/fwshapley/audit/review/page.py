@@ -22,7 +22,7 @@ from fwshapley._internal.html import Picture
 from fwshapley._internal.version import __version__
 from fwshapley.audit.review.points import ReviewNeighbor, ReviewPoint
 
-SCRIPTS = ("csv.js", "state.js", "comparison.js", "overview.js", "review.js")
+SCRIPTS = ("csv.js", "state.js", "comparison.js", "suspect.js", "overview.js", "cutoff.js", "review.js")
 """Parts of the script, in order."""
 
 POLICY = (
