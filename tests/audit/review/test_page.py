@@ -177,9 +177,9 @@ def test_decisions_are_imported(page: Page, tmp_path: Path) -> None:
 
 def test_filters_and_bulk_decisions(page: Page, tmp_path: Path) -> None:
     expect(page.locator("#cut")).to_have_value("4")  # the others are more likely right than wrong
-    expect(page.locator("#expected")).to_have_text("About 3 of these 4 have wrong labels (73 %).")
+    expect(page.locator("#expected")).to_have_text("About 3 of the first 4 have wrong labels (73 %).")
     page.get_by_label("Number of suspects to review").fill("1")
-    expect(page.locator("#expected")).to_have_text("It has a wrong label with a probability of 95 %.")
+    expect(page.locator("#expected")).to_have_text("The first has a wrong label with a probability of 95 %.")
     page.get_by_role("button", name="Proposed: 4").click()
     page.get_by_label("Label", exact=True).select_option("dog")
     expect(page.locator("#shown")).to_have_text("3 of 6 suspects")

@@ -14,13 +14,19 @@ function showCounts() {
   byId("accept-all").textContent = n ? `Accept ${counted(n, "suggestion")} above the cut-off` : "Nothing left to accept above the cut-off";
 }
 
+// How many of the suspects above the cut-off have wrong labels, in words.
+function expectation() {
+  const share = data.precision[page.cut - 1];
+  const wrong = Math.round(page.cut * share);
+  if (page.cut === 1) return `The first has a wrong label with a probability of ${percent(share)}.`;
+  const verb = wrong === 1 ? "has a wrong label" : "have wrong labels";
+  return `About ${wrong.toLocaleString("en")} of the first ${page.cut.toLocaleString("en")} ${verb} (${percent(share)}).`;
+}
+
 function showCut() {
   const { cut } = page;
-  const share = data.precision[cut - 1];
   byId("cut").value = byId("slide").value = String(cut);
-  const wrong = Math.round(cut * share);
-  byId("expected").textContent = cut === 1 ? `It has a wrong label with a probability of ${percent(share)}.`
-    : `About ${wrong.toLocaleString("en")} of these ${cut.toLocaleString("en")} ${wrong === 1 ? "has a wrong label" : "have wrong labels"} (${percent(share)}).`;
+  byId("expected").textContent = expectation();
   const line = byId("curve").querySelector("line");
   const x = String((100 * cut) / suspects.length);
   line.setAttribute("x1", x);

@@ -82,8 +82,7 @@ function askToAcceptAll() {
   const chosen = acceptable();
   const isFiltered = page.shown.length < suspects.length;
   byId("question").textContent = `Accept ${counted(chosen.length, "suggestion")}? These are the undecided suspects among the first `
-    + `${page.cut.toLocaleString("en")}${isFiltered ? " that pass the filters" : ""}. About ${percent(data.precision[page.cut - 1])} of the first `
-    + `${page.cut.toLocaleString("en")} have wrong labels. Undo takes all of them back.`;
+    + `${page.cut.toLocaleString("en")}${isFiltered ? " that pass the filters" : ""}. ${expectation()} Undo takes all of them back.`;
   byId("confirm").returnValue = "";
   byId("confirm").showModal();
 }
