@@ -69,7 +69,7 @@ class Explained:
     """
 
     explainer: Any
-    model: ServedModel[Any, Any]
+    model: ServedModel[Any]
 
 
 @pytest.fixture(scope="session")
@@ -117,7 +117,7 @@ class Running:
 
 
 @contextmanager
-def running(load: Callable[[], dict[str, ServedModel[Any, Any]]], settings: ServerSettings) -> Iterator[Running]:
+def running(load: Callable[[], dict[str, ServedModel[Any]]], settings: ServerSettings) -> Iterator[Running]:
     """Run a server on a free port until the block ends."""
     ready, addresses = threading.Event(), []
 

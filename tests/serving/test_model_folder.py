@@ -19,9 +19,8 @@ from serving_parts import Explained
 
 
 def answer_of(model: Any, instances: list[Any], query: Query) -> Any:  # noqa: ANN401 - of any model
-    prepared = model.prepare(model.fields.read_instances(instances, 10), query)
-    (result,) = model.compute([prepared], model.batch_key(query))
-    return model.answer(prepared, result, query)
+    (answer,) = model.answer([(model.read(instances, query, 10), query)])
+    return answer
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def serve(
         paths = list(folders or [])
         if not paths and not demo:
             raise ValueError("give folders of explainers, or --demo")
-        examples: dict[str, ServedModel[Any, Any]] = {}
+        examples: dict[str, ServedModel[Any]] = {}
         if demo:
             from fwshapley.cli.serve_demo import make_demo  # noqa: PLC0415 - trains, and imports scikit-learn's data
 
@@ -83,7 +83,7 @@ def serve(
         server.run()
 
 
-def _load(paths: Sequence[Path], examples: Mapping[str, ServedModel[Any, Any]]) -> dict[str, ServedModel[Any, Any]]:
+def _load(paths: Sequence[Path], examples: Mapping[str, ServedModel[Any]]) -> dict[str, ServedModel[Any]]:
     """Return the models of folders and of the demo, whose names must differ."""
     from fwshapley.serving.model_folder import load_models  # noqa: PLC0415 - needs the extra
 

@@ -1,38 +1,28 @@
-"""What surrounds every request: its number, limits, the token, security headers, metrics and one line of the log."""
+"""What is checked before a request is read: its host, its origin, the token, and the size of its body."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-import json
-import logging
 import re
-import secrets
-import time
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from fwshapley.serving.metrics import Metrics
+from fwshapley.serving.http_messages import Request
 from fwshapley.serving.request_errors import MALFORMED, TOO_LARGE, RequestError
 from fwshapley.serving.settings import ServerSettings
+from fwshapley.serving.tensors import HEADER
 
-UNAUTHORIZED, FORBIDDEN, TIMED_OUT, CRASHED = 401, 403, 408, 500
-NO_ANSWER = 499
-"""Status in logs and metrics of a request whose client left before there was an answer."""
+UNAUTHORIZED, FORBIDDEN, TIMED_OUT = 401, 403, 408
 
 OPEN_PATHS = ("/", "/page.js", "/mixtures.js", "/page.css", "/v2/health/live", "/v2/health/ready")
 """Paths that need no token: they tell nothing of the models."""
-
-REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-HEADERS: tuple[tuple[bytes, bytes], ...] = (
+SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -40,134 +30,88 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
+PORT = re.compile(r":\d*$")
+PREFLIGHT = {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": f"Authorization, Content-Type, {HEADER}, X-Request-Id",
+    "access-control-max-age": "600",
+}
+"""What pages of allowed origins may send."""
 
-log = logging.getLogger("fwshapley.serving")
+CLOSE = {"connection": "close"}
+
+
+class ClientLeftError(Exception):
+    """The client left before its request was complete."""
 
 
 class Guard:
-    """An ASGI application around another one.
+    """Refuses requests for their head alone, and reads no more of a body than the settings allow.
 
     Args:
-        app: that answers requests.
         settings: of the server.
-        metrics: that count.
     """
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self._hosts = settings.hosts
+        self._token = None if settings.token is None else f"Bearer {settings.token}".encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass on what is none."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        began = time.perf_counter()
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        given = headers.get("x-request-id", "")
-        request_id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-        scope["state"] = {**scope.get("state", {}), "request_id": request_id}
-        told: MutableMapping[str, Any] = {"status": NO_ANSWER}
+    def check(self, request: Request) -> None:
+        """Raise a RequestError if the head of a request is reason enough to refuse it.
 
-        async def send_marked(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                told["status"] = message["status"]
-                named = [(b"x-request-id", request_id.encode()), *HEADERS]
-                message = {**message, "headers": [*message["headers"], *named]}
-            await send(message)
-
-        refusal = self._refuse(scope, headers)
-        with self.metrics.running.track_inprogress():
-            try:
-                if refusal is None:
-                    await self.app(scope, self._limited(receive), send_marked)
-                else:
-                    await refusal(scope, receive, send_marked)
-            except Exception:
-                is_begun = told["status"] != NO_ANSWER
-                told["status"] = CRASHED
-                log.exception(_line(scope, told, request_id, time.perf_counter() - began))
-                if is_begun:
-                    raise
-                message = "the server failed; its log has the reason under this X-Request-Id"
-                await error_response(message, status=CRASHED)(scope, receive, send_marked)
-            finally:
-                seconds = time.perf_counter() - began
-                route = getattr(scope.get("route"), "path", "other")
-                self.metrics.requests.labels(route, str(told["status"])).inc()
-                self.metrics.seconds.labels(route).observe(seconds)
-        log.info(_line(scope, told, request_id, seconds))
-
-    def _refuse(self, scope: Scope, headers: MutableMapping[str, str]) -> JSONResponse | None:
-        """Return the answer to a request that is refused for its head alone."""
-        hosts = self.settings.hosts
+        Args:
+            request: without its body.
+        """
+        headers = request.headers
         host = headers.get("host", "").lower()
-        if hosts is not None and re.sub(r":\d*$", "", host) not in hosts:
-            return error_response("this server answers requests to localhost alone", status=MALFORMED, field="Host")
+        if self._hosts is not None and PORT.sub("", host) not in self._hosts:
+            raise RequestError("this server answers requests to localhost alone", "Host", status=MALFORMED)
         origin = headers.get("origin")
         if origin is not None and origin not in self.settings.origins and origin.partition("://")[2].lower() != host:
-            return error_response("pages of other origins may not use this server", status=FORBIDDEN, field="Origin")
-        is_open = scope["path"] in OPEN_PATHS and scope["method"] in ("GET", "HEAD")
-        is_preflight = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
-        # Browsers send a preflight without the token; CORSMiddleware answers it.
-        is_allowed = is_open or (is_preflight and origin in self.settings.origins)
-        if self.settings.token is not None and not is_allowed:
-            expected = f"Bearer {self.settings.token}".encode()
-            if not hmac.compare_digest(headers.get("authorization", "").encode("latin-1"), expected):
+            raise RequestError("pages of other origins may not use this server", "Origin", status=FORBIDDEN)
+        is_open = request.path in OPEN_PATHS and request.method in ("GET", "HEAD")
+        if self._token is not None and not is_open:
+            given = headers.get("authorization", "").encode("latin-1")
+            if not hmac.compare_digest(given, self._token):
                 message = "a token is needed: send it as Authorization: Bearer TOKEN"
-                return error_response(message, status=UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
+                raise RequestError(message, status=UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self.settings.max_body:
-            return error_response(
-                f"the body must have at most {self.settings.max_body:,} bytes", status=TOO_LARGE,
-                headers={"connection": "close"},
-            )  # fmt: skip
-        return None
+            raise self._too_large()
 
-    def _limited(self, receive: Receive) -> Receive:
-        """Return a `receive` that ends after too many bytes, or too much time."""
-        deadline = asyncio.get_running_loop().time() + self.settings.read_seconds
-        state = {"bytes": 0, "complete": False}
+    def allow_origin(self, request: Request) -> dict[str, str]:
+        """Return the headers that let a page of another origin use the reply, if it may; else none.
 
-        async def receive_limited() -> Message:
-            if state["complete"]:
-                return await receive()  # it waits for the client to leave
-            try:
-                async with asyncio.timeout_at(deadline):
+        Args:
+            request: from a page, if it has an origin.
+        """
+        origin = request.headers.get("origin")
+        if origin is None or origin not in self.settings.origins:
+            return {}
+        shown = f"{HEADER}, Retry-After, X-Request-Id"
+        return {"access-control-allow-origin": origin, "access-control-expose-headers": shown, "vary": "Origin"}
+
+    async def read_body(self, receive: Callable[[], Awaitable[Any]]) -> bytes:
+        """Return the body of a request; raise a RequestError if it is too large, or takes too long."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.settings.read_seconds):
+                while True:
                     message = await receive()
-            except TimeoutError as error:
-                message_text = f"the body did not arrive within {self.settings.read_seconds:g} s"
-                raise RequestError(message_text, status=TIMED_OUT) from error
-            state["bytes"] += len(message.get("body", b""))
-            state["complete"] = not message.get("more_body", False)
-            if state["bytes"] > self.settings.max_body:
-                raise RequestError(f"the body must have at most {self.settings.max_body:,} bytes", status=TOO_LARGE)
-            return message
+                    if message["type"] == "http.disconnect":
+                        raise ClientLeftError
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self.settings.max_body:
+                        raise self._too_large()
+                    if not message.get("more_body", False):
+                        return parts[0] if len(parts) == 1 else b"".join(parts)
+        except TimeoutError as error:
+            message = f"the body did not arrive within {self.settings.read_seconds:g} s"
+            raise RequestError(message, status=TIMED_OUT, headers=CLOSE) from error
 
-        return receive_limited
-
-
-def error_response(
-    message: str, *, status: int, field: str | None = None, headers: dict[str, str] | None = None
-) -> JSONResponse:
-    """Return an error as both protocols have it, with the field that is wrong.
-
-    Args:
-        message: what was wrong.
-        status: of HTTP.
-        field: of the request.
-        headers: more headers.
-    """
-    named = {} if field is None else {"field": field}
-    return JSONResponse({"error": message if field is None else f"{field}: {message}", **named}, status, headers)
-
-
-def _line(scope: Scope, told: MutableMapping[str, Any], request_id: str, seconds: float) -> str:
-    """Return what the log says of a request, as JSON; it has nothing of its contents."""
-    facts = {
-        "request_id": request_id,
-        "method": scope["method"],
-        "path": scope["path"][:200],
-        "status": told["status"],
-        "milliseconds": round(1000 * seconds, 2),
-    }
-    return json.dumps({**facts, **scope["state"].get("log", {})})
+    def _too_large(self) -> RequestError:
+        message = f"the body must have at most {self.settings.max_body:,} bytes"
+        return RequestError(message, status=TOO_LARGE, headers=CLOSE)

@@ -1,12 +1,14 @@
-"""What the OpenAPI description of the server says of bodies, answers and errors."""
+"""The OpenAPI description of the server: bodies, answers and errors of its routes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
+from fwshapley._internal.version import __version__
+
+if TYPE_CHECKING:
+    from fwshapley.serving.application import Route
 
 Schema = dict[str, Any]
 
@@ -88,38 +90,56 @@ TENSORS: Schema = {
 }
 
 
-def answers(properties: Schema) -> dict[int | str, dict[str, Any]]:
-    """Return the description of an answer with these properties."""
-    schema: Schema = {"type": "object", "properties": properties, "required": list(properties)}
-    return {200: {"description": "The answer.", "content": {"application/json": {"schema": schema}}}}
+def describe_get(tag: str, summary: str, properties: Schema | None = None) -> Schema:
+    """Return the OpenAPI description of a route without a body.
+
+    Args:
+        tag: the protocol.
+        summary: what it returns.
+        properties: of the answer.
+    """
+    schema: Schema = {"type": "object", "properties": properties or {}, "required": list(properties or {})}
+    answer = {"description": "The answer.", "content": {"application/json": {"schema": schema}}}
+    return {"tags": [tag], "summary": summary, "responses": {"200": answer}}
 
 
-def _posts(body: Schema, properties: Schema) -> dict[str, Any]:
-    """Return the options of a route that takes a body."""
+def _describe_post(tag: str, summary: str, body: Schema, properties: Schema) -> Schema:
+    """Return the description of a route that takes a body."""
     content = {"application/json": {"schema": body}}
-    return {"responses": answers(properties), "openapi_extra": {"requestBody": {"required": True, "content": content}}}
+    return describe_get(tag, summary, properties) | {"requestBody": {"required": True, "content": content}}
 
 
-PREDICT = _posts(INSTANCES, {"predictions": NUMBERS})
-EXPLAIN = _posts(INSTANCES, {"explanations": NUMBERS, "players": NUMBERS, "scale": {"type": "string"}})
-INFER = _posts(TENSORS, {"model_name": {"type": "string"}, "outputs": {"type": "array", "items": TENSOR}})
+PREDICT = _describe_post("v1", "Predictions", INSTANCES, {"predictions": NUMBERS})
+EXPLAIN = _describe_post(
+    "v1", "Values of the players of each instance", INSTANCES,
+    {"explanations": NUMBERS, "players": NUMBERS, "scale": {"type": "string"}},
+)  # fmt: skip
+INFER = _describe_post(
+    "v2", "Values as tensors", TENSORS,
+    {"model_name": {"type": "string"}, "outputs": {"type": "array", "items": TENSOR}},
+)  # fmt: skip
+
+NAME: Schema = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def add_errors(app: FastAPI) -> None:
-    """Let the OpenAPI description of an application have the errors of all routes."""
+def describe_routes(routes: Iterable[Route]) -> Schema:
+    """Return the OpenAPI description of routes, with the errors that all of them may have.
 
-    def describe() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            described = get_openapi(
-                title=app.title, version=app.version, description=app.description, routes=app.routes
-            )
-            for path in described["paths"].values():
-                for operation in path.values():
-                    for status, reason in ERRORS.items():
-                        content = {"application/json": {"schema": ERROR}}
-                        operation["responses"][str(status)] = {"description": reason, "content": content}
-            described.pop("components", None)  # FastAPI's own errors, which do not occur
-            app.openapi_schema = described
-        return app.openapi_schema
-
-    app.openapi = describe  # type: ignore[method-assign]  # as FastAPI's documentation tells
+    Args:
+        routes: of the server; those that have no description of their own are left out.
+    """
+    content = {"application/json": {"schema": ERROR}}
+    errors = {str(status): {"description": reason, "content": content} for status, reason in ERRORS.items()}
+    paths: dict[str, Schema] = {}
+    for route in routes:
+        if route.about is not None:
+            operation = {**route.about, "responses": {**route.about["responses"], **errors}}
+            if "{name}" in route.path:
+                operation["parameters"] = [NAME]
+            paths.setdefault(route.path, {})[route.method.lower()] = operation
+    about = "Explanations by weighted Shapley values. Errors name the field of the request that is wrong."
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "fwshapley", "version": __version__, "description": about},
+        "paths": paths,
+    }

@@ -1,4 +1,4 @@
-"""The models of a server with their batches, and how a request becomes an answer."""
+"""The models of a server, each with the batches of its requests."""
 
 from __future__ import annotations
 
@@ -6,37 +6,42 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from prometheus_client import Counter, Gauge
 
 from fwshapley.serving.batching import MicroBatcher
-from fwshapley.serving.input_columns import Rows
+from fwshapley.serving.http_messages import JSON_TYPE, Request
 from fwshapley.serving.metrics import Metrics
 from fwshapley.serving.query import Query
-from fwshapley.serving.request_errors import RequestError
+from fwshapley.serving.request_errors import NOT_FOUND, OTHER_TYPE, RequestError
 from fwshapley.serving.served_model import Answer, ServedModel
 from fwshapley.serving.settings import ServerSettings
 
-UNKNOWN = 404
-SMALL_BODY = 2**16
-"""Bytes of a request that is read without a thread of its own."""
+SMALL = 2**16
+"""Bytes that are read or written at once; with more, other requests would wait for long."""
 
-Models = Mapping[str, ServedModel[Any, Any]]
+Models = Mapping[str, ServedModel[Any]]
+Options = ParamSpec("Options")
+Result = TypeVar("Result")
 
 log = logging.getLogger("fwshapley.serving")
 
 
-class _Entry(NamedTuple):
-    """A model and its batches."""
+class Served(NamedTuple):
+    """A model with its batches and its metrics.
 
-    model: ServedModel[Any, Any]
+    Attributes:
+        model: itself.
+        batcher: of its requests.
+        rows: counts inputs that were explained.
+        queued: inputs that wait.
+    """
+
+    model: ServedModel[Any]
     batcher: MicroBatcher
-
-
-class Explained(NamedTuple):
-    """The answer to a request, and the model that gave it."""
-
-    model: ServedModel[Any, Any]
-    answer: Answer
+    rows: Counter
+    queued: Gauge
 
 
 class Service:
@@ -51,16 +56,20 @@ class Service:
     def __init__(self, load: Callable[[], Models], settings: ServerSettings, metrics: Metrics) -> None:
         self._load, self.settings, self.metrics = load, settings, metrics
         self._executor = ThreadPoolExecutor(thread_name_prefix="explain")
-        self._entries = self._make_entries(load())
+        self._served = self._make_served(load())
 
     @property
     def names(self) -> list[str]:
         """Names of the models."""
-        return list(self._entries)
+        return list(self._served)
 
-    def find(self, name: str) -> ServedModel[Any, Any]:
+    def find(self, name: str) -> Served:
         """Return a model by its name; raise a RequestError if there is none."""
-        return self._entry(name).model
+        served = self._served.get(name)
+        if served is None:
+            message = f"there is no model of this name; there are {', '.join(self._served)}"
+            raise RequestError(message, status=NOT_FOUND)
+        return served
 
     async def reload(self) -> None:
         """Load the models again; requests that have been accepted finish with the old ones."""
@@ -68,57 +77,68 @@ class Service:
             models = await asyncio.to_thread(self._load)
         except Exception:
             self.metrics.reloads.labels("failed").inc()
-            log.exception('{"event": "the models could not be loaded again; the old ones stay"}')
+            log.exception({"event": "the models could not be loaded again; the old ones stay"})
             return
-        self._entries = self._make_entries(models)
+        self._served = self._make_served(models)
         self.metrics.reloads.labels("done").inc()
-        log.info('{"event": "the models were loaded again"}')
+        log.info({"event": "the models were loaded again"})
 
-    async def explain(
-        self, name: str, read: Callable[[ServedModel[Any, Any]], tuple[Rows, Query]], size: int
-    ) -> Explained:
-        """Return the answer to a request.
+    async def answer(self, served: Served, prepared: Any, query: Query) -> Answer:  # noqa: ANN401 - of the model
+        """Return the answer to a request, which is computed together with others.
 
         Args:
-            name: of the model.
-            read: returns inputs and query; it may raise a RequestError.
-            size: bytes of the request; large ones are read in a thread.
+            served: the model.
+            prepared: inputs, from its `prepare`.
+            query: what to compute for them.
         """
-        model, batcher = self._entry(name)
-
-        def prepare() -> tuple[Any, int, Query]:
-            rows, query = read(model)
-            return model.prepare(rows, query), len(rows), query
-
-        prepared, count, query = prepare() if size < SMALL_BODY else await asyncio.to_thread(prepare)
+        count = len(prepared)
         try:
-            result = await batcher.submit(prepared, count, model.batch_key(query))
+            answer = await served.batcher.submit(prepared, count, query)
         except RequestError:
             raise
         except (ValueError, TypeError) as error:  # of inputs that only the computation finds to be wrong
             raise RequestError(str(error)[:200], "instances") from error
         finally:
-            self.metrics.queued.labels(name).set(batcher.queued)
-        self.metrics.rows.labels(name).inc(count)
-        work = (prepared, result, query)
-        answer = model.answer(*work) if size < SMALL_BODY else await asyncio.to_thread(model.answer, *work)
-        return Explained(model, answer)
+            served.queued.set(served.batcher.queued)
+        served.rows.inc(count)
+        return answer
 
     def close(self) -> None:
         """Stop the threads, after the requests have finished."""
         self._executor.shutdown(wait=True)
 
-    def _entry(self, name: str) -> _Entry:
-        entry = self._entries.get(name)
-        if entry is None:
-            raise RequestError(f"there is no model of this name; there are {', '.join(self._entries)}", status=UNKNOWN)
-        return entry
+    def _make_served(self, models: Models) -> dict[str, Served]:
+        limits, metrics = self.settings.batches, self.metrics
+        served = {}
+        for name, model in models.items():
+            batcher = MicroBatcher(model, limits, self._executor, metrics.batches.labels(name).observe)
+            served[name] = Served(model, batcher, metrics.rows.labels(name), metrics.queued.labels(name))
+        return served
 
-    def _make_entries(self, models: Models) -> dict[str, _Entry]:
-        return {
-            name: _Entry(
-                model,
-                MicroBatcher(model, self.settings.batches, self._executor, self.metrics.batches.labels(name).observe),
-            )
-            for name, model in models.items()
-        }
+
+def check_type(request: Request, *others: str) -> None:
+    """Raise a RequestError unless the type of a body is JSON or one of some others.
+
+    Clients of the Open Inference Protocol give none.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("", JSON_TYPE, *others):
+        raise RequestError(f"the type must be {JSON_TYPE}", "Content-Type", status=OTHER_TYPE)
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise RequestError("compressed bodies are not accepted", "Content-Encoding", status=OTHER_TYPE)
+
+
+async def work(
+    size: int, function: Callable[Options, Result], *arguments: Options.args, **options: Options.kwargs
+) -> Result:
+    """Call a function, in a thread if there are so many bytes that other requests would wait.
+
+    Args:
+        size: number of bytes.
+        function: reads or writes them.
+        *arguments: of the function.
+        **options: of the function.
+    """
+    if size < SMALL:
+        return function(*arguments, **options)
+    return await asyncio.to_thread(function, *arguments, **options)
