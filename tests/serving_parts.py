@@ -79,7 +79,7 @@ def explained() -> dict[str, Explained]:
     few["augment"] = lambda x, _: x  # so that no mixed rows are predicted, which takes longest
     of_table = fw.FeatureExplainer(rate, output_names=["price", "age"], device="cpu").fit(wines(), **few)
     of_table.calibrate(wines(), n_inputs=16, n_calls=34, weights=ERRORS_KNOWN, progress=False)
-    of_images = fw.FeatureExplainer(seeded(ImageModel), fw.grid(SIDE, SIDE, patch=4), device="cpu")
+    of_images = fw.FeatureExplainer(seeded(ImageModel), fw.grid(SIDE, SIDE, patch=2), device="cpu")
     of_images.fit(images(40), **few)
     samples = {"wines": tuple(as_instances(wines(4))), "shapes": tuple(images(3, seed=1).numpy().tolist())}
     served = {}

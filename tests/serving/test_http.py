@@ -439,3 +439,28 @@ def test_the_description_of_the_api_is_served_with_its_page(server: Running) -> 
     page = server.get("/docs").text
     assert "http" not in page.replace("<!doctype html>", "")
     assert json.loads(json.dumps(described)) == described
+
+
+def test_a_refinement_sends_the_mean_of_its_rounds(server: Running, explained: dict[str, Explained]) -> None:
+    image, parameters = images(3, seed=1)[:1], {"alpha": 4, "beta": 1, "rounds": 2}
+    body = {"instances": image.tolist(), "parameters": parameters}
+    explainer = explained["shapes"].explainer
+    response = server.post("/v1/models/shapes:refine", body, stream=True)
+    lines = [json.loads(line) for line in response.iter_lines()]
+    rounds = [
+        explainer.refine(image, n_calls=256, weights=fw.Beta(4, 1), outputs="all", seed=seed, progress=False)
+        for seed in range(2)
+    ]
+    assert_close(lines[0]["values"], rounds[0].values[0])
+    assert_close(lines[1]["values"], sum(one.values[0] for one in rounds) / 2)
+    assert_close(lines[1]["stderr"], sum(one.stderr[0].square() for one in rounds).sqrt() / 2)
+    assert [(line["calls"], line["done"]) for line in lines] == [(256, False), (512, True)]
+    exact = server.post("/v1/models/linear:refine", {"instances": [[1, 2, 3]]})
+    assert (exact.status_code, exact.json()["field"]) == (422, "name")
+    for wrong, field in (
+        ({"rounds": 0}, "parameters.rounds"),
+        ({"total": "raw"}, "parameters.total"),
+        ([], "parameters"),
+    ):
+        refused = server.post("/v1/models/shapes:refine", {**body, "parameters": wrong})
+        assert (refused.status_code, refused.json()["field"]) == (422, field)

@@ -56,6 +56,7 @@ class ExportedExplainer:
     Args:
         facts: about the explainer, from the metadata of its file.
         run: computes outputs of its graph.
+        source: the explainer that was not exported.
 
     Attributes:
         players: of the game.
@@ -67,8 +68,8 @@ class ExportedExplainer:
         provenance: how the explainer was made.
     """
 
-    def __init__(self, facts: Mapping[str, Any], run: RunNetwork) -> None:
-        self.facts = facts
+    def __init__(self, facts: Mapping[str, Any], run: RunNetwork, source: FeatureExplainer | None = None) -> None:
+        self.facts, self.source = facts, source
         self._run = run
         players = dict(facts["players"])
         self.players = Players.from_facts(players, np.array(players.pop("assignment")))
@@ -91,7 +92,7 @@ class ExportedExplainer:
             explainer: a fitted explainer.
         """
         export = import_module("fwshapley.explanation.learned.onnx_export")  # imports torch
-        return cls(export.describe_explainer(explainer), export.TorchNetwork(explainer))
+        return cls(export.describe_explainer(explainer), export.TorchNetwork(explainer), explainer)
 
     def __repr__(self) -> str:
         return f"ExportedExplainer(output={self.output!r}, {self.players.n_players} players)"

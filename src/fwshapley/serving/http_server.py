@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fwshapley.serving import page_routes, protocol_v1, protocol_v2
+from fwshapley.serving import page_routes, protocol_v1, protocol_v2, refining
 from fwshapley.serving.application import Application, Route
+from fwshapley.serving.http_connection import HttpConnection
 from fwshapley.serving.http_messages import Reply, Request, write_json
 from fwshapley.serving.metrics import Metrics
 from fwshapley.serving.openapi import describe_routes
@@ -26,31 +26,6 @@ from fwshapley.serving.service import Models, Service
 from fwshapley.serving.settings import ServerSettings
 
 TICKS_PER_SECOND = 10
-MAX_HEAD = 2**16
-"""Bytes."""
-
-
-class HttpConnection(HttpToolsProtocol):
-    """A connection that is closed if a client sends too much besides bodies, which the parser would keep in memory."""
-
-    _overhead = 0
-
-    def data_received(self, data: bytes) -> None:
-        """Parse bytes of a request."""
-        self._overhead += len(data)
-        super().data_received(data)  # it calls the methods below
-        if self._overhead > MAX_HEAD and not self.transport.is_closing():
-            self.send_400_response(f"The head of a request must have at most {MAX_HEAD:,} bytes.")
-
-    def on_body(self, body: bytes) -> None:
-        """Take a part of a body."""
-        self._overhead = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """Take the end of a request."""
-        self._overhead = 0
-        super().on_message_complete()
 
 
 class HttpServer(uvicorn.Server):
@@ -68,7 +43,11 @@ class HttpServer(uvicorn.Server):
         self._settings, self._when_ready = settings, when_ready
         self._silent: dict[tuple[Any, Any], float] = {}  # connections after their last request, and since when
         self.service = Service(load, settings, Metrics())
-        routes = [route for part in (protocol_v1, protocol_v2, page_routes) for route in part.make_routes(self.service)]
+        routes = [
+            route
+            for part in (protocol_v1, protocol_v2, refining, page_routes)
+            for route in part.make_routes(self.service)
+        ]
         described = Reply(write_json(describe_routes(routes)))
 
         async def describe(_: Request) -> Reply:

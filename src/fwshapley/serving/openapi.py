@@ -67,6 +67,20 @@ INSTANCES: Schema = {
         "parameters": PARAMETERS,
     },
 }
+REFINED: Schema = {
+    **INSTANCES,
+    "properties": {
+        "instances": {**INSTANCES["properties"]["instances"], "maxItems": 1},
+        "parameters": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                **{name: PARAMETERS["properties"][name] for name in ("alpha", "beta", "weights")},
+                "rounds": {"type": "integer", "minimum": 1, "maximum": 64, "description": "Of 256 predictions each."},
+            },
+        },
+    },
+}
 TENSOR: Schema = {
     "type": "object",
     "required": ["name", "shape", "datatype"],
@@ -114,6 +128,8 @@ EXPLAIN = _describe_post(
     "v1", "Values of the players of each instance", INSTANCES,
     {"explanations": NUMBERS, "players": NUMBERS, "scale": {"type": "string"}},
 )  # fmt: skip
+REFINE = _describe_post("v1", "Values of an instance, sharpened by sampling: a line of JSON each round", REFINED, {})
+REFINE["responses"] = {"200": {"description": "Lines of JSON.", "content": {"application/x-ndjson": {}}}}
 INFER = _describe_post(
     "v2", "Values as tensors", TENSORS,
     {"model_name": {"type": "string"}, "outputs": {"type": "array", "items": TENSOR}},

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fwshapley._internal.files import written_whole
 from fwshapley._internal.version import __version__
 from fwshapley.serving.query import Query, read_query
-from fwshapley.serving.served_model import ServedModel
+from fwshapley.serving.served_model import LearnedModel, ServedModel
 
 EMBEDDED = '<script type="application/json" id="embedded"></script>'
 """Where the offline page has its data."""
@@ -51,6 +51,7 @@ def describe_model(model: ServedModel[Any]) -> dict[str, Any]:
         "error_model": None,  # nor does a page need how the explainer was fitted, with its paths
         "metadata": None,
         "fidelity": _spell_fidelity(about["provenance"].get("fidelity")),
+        "can_refine": isinstance(model, LearnedModel) and model.explainer.source is not None,
         "pixels": _find_pixels(about.get("metadata")),
         "samples": model.samples,
     }

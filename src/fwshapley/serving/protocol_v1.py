@@ -54,14 +54,24 @@ async def _ask(service: Service, request: Request) -> tuple[ServedModel[Any], Qu
 
 def _read(model: ServedModel[Any], body: bytes, most: int) -> tuple[Any, Query]:
     """Return prepared inputs and the query of a request."""
+    instances, parameters = read_question(body)
+    query = read_query(parameters)
+    return model.read(instances, query, most), query
+
+
+def read_question(body: bytes) -> tuple[object, object]:
+    """Return the instances and the parameters of a request; raise a RequestError if there is anything else.
+
+    Args:
+        body: of the request.
+    """
     asked = read_json(body)
     if not isinstance(asked, dict):
         raise RequestError('the body must be an object such as {"instances": [...]}', status=MALFORMED)
     unknown = [name for name in asked if name not in ("instances", "parameters")]
     if unknown:
         raise RequestError("unknown field; known are instances and parameters", str(unknown[0])[:40])
-    query = read_query(asked.get("parameters"))
-    return model.read(asked.get("instances"), query, most), query
+    return asked.get("instances"), asked.get("parameters", {})
 
 
 def _write_explanations(model: ServedModel[Any], query: Query, answer: Answer) -> bytes:
