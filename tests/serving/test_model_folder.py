@@ -69,7 +69,7 @@ def test_explainers_that_need_their_model_are_refused(tmp_path: Path) -> None:
 def test_the_demo_has_two_models_with_samples(tmp_path: Path) -> None:
     for name, model in make_demo(fw.Budget(steps=4)).items():
         assert len(model.samples) == 12
-        answer = answer_of(model, list(model.samples[:2]), Query(errors=name == "wines"))
+        answer = answer_of(model, list(model.samples[:2]), Query(coefficients=True))
         assert np.isfinite(answer.values).all()
         write_page(tmp_path / f"{name}.html", model)
         assert 'src="' not in (tmp_path / f"{name}.html").read_text(encoding="utf-8").partition("<body>")[0]

@@ -35,7 +35,8 @@ def save_linear(folder: Path, slope: float) -> None:
 
 def ask_until_closed(host: str, port: int) -> list[float]:
     """Return predictions for (1, 1, 1), asked for one after the other until the server closes the connection."""
-    connection, predictions = http.client.HTTPConnection(host, port, timeout=PATIENCE), []
+    connection = http.client.HTTPConnection(host, port, timeout=PATIENCE)
+    predictions: list[float] = []
     connection.auto_open = 0
     connection.connect()
     try:

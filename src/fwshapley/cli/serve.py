@@ -32,7 +32,10 @@ def serve(
     folders: Annotated[list[Path] | None, typer.Argument(metavar="[FOLDER...]", help=FOLDERS_HELP)] = None,
     *,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Train small explainers of bundled data, and serve them.")
+        bool,
+        typer.Option(
+            "--demo", help="Serve two explainers of bundled data: digits, by a network that it trains, and wines."
+        ),
     ] = False,
     host: Annotated[str, typer.Option(help=HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is a free one.")] = 8080,
@@ -67,7 +70,7 @@ def serve(
         if demo:
             from fwshapley.cli.serve_demo import make_demo  # noqa: PLC0415 - trains, and imports scikit-learn's data
 
-            print_line("training two small explainers on bundled data, which takes about half a minute")
+            print_line("training an explainer of digits, which takes about ten seconds")
             examples |= make_demo()
         settings = ServerSettings(
             host=host,

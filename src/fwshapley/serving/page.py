@@ -51,6 +51,7 @@ def describe_model(model: ServedModel[Any]) -> dict[str, Any]:
         "error_model": None,  # nor does a page need how the explainer was fitted, with its paths
         "metadata": None,
         "fidelity": _spell_fidelity(about["provenance"].get("fidelity")),
+        "code": model.code or _load_code(model),
         "can_refine": isinstance(model, LearnedModel) and model.explainer.source is not None,
         "pixels": _find_pixels(about.get("metadata")),
         "samples": model.samples,
@@ -102,6 +103,12 @@ def _pack(array: NDArray[Any]) -> dict[str, Any]:
     """Return an array as its shape and its bytes as text."""
     data = base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
     return {"shape": array.shape, "data": data}
+
+
+def _load_code(model: ServedModel[Any]) -> str:
+    """Return Python that loads the explainer from where the server did, if it is run there."""
+    is_onnx = isinstance(model, LearnedModel) and model.runtime == "onnxruntime"
+    return f'explainer = fw.load_onnx("{model.name}.onnx")' if is_onnx else f'explainer = fw.load("{model.name}")'
 
 
 def _spell_fidelity(fidelity: Mapping[str, Any] | None) -> str:

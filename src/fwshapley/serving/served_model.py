@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -86,6 +86,7 @@ class ServedModel(ABC, Generic[Prepared]):
         basis: of its coefficients.
         samples: instances that the page offers, as JSON has them.
         explainer: that explains.
+        code: Python that gets the explainer, for the page; empty if it is in a folder, or a file, of the model's name.
     """
 
     name: str
@@ -93,6 +94,7 @@ class ServedModel(ABC, Generic[Prepared]):
     basis: Basis
     samples: tuple[Any, ...]
     explainer: Any
+    code: str = field(default="", kw_only=True)
     kind: ClassVar[str]
 
     @property

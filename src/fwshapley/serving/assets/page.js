@@ -536,25 +536,21 @@ function drawPicture() {
 function pythonCode() {
   const { model, output } = page;
   const { alpha, beta } = weighting();
-  const isFixed = model.basis.kind === "fixed";
-  const load = model.runtime === "onnxruntime" ? `fw.load_onnx("${model.name}.onnx")` : `fw.load("${model.name}")`;
   const row = 'json.load(open("explanation.json"))["instance"]';
-  const x = model.is_frame ? `pd.DataFrame([${row}])` : `np.array([${row}])`;
-  const weights = isFixed ? "" : `weights=fw.Beta(${alpha}, ${beta}), `;
+  const weights = model.basis.kind === "fixed" ? "" : `weights=fw.Beta(${alpha}, ${beta}), `;
+  const lines = [
+    `import json, fwshapley as fw, ${model.is_frame ? "pandas as pd" : "numpy as np"}`,
+    model.code,
+    `x = ${model.is_frame ? `pd.DataFrame([${row}])` : `np.array([${row}])`}  # of Download JSON`,
+  ];
   const refined = refinedNow();
   if (refined && total() === "raw") {
-    return [
-      `import json, fwshapley as fw, ${model.is_frame ? "pandas as pd" : "numpy as np"}`,
-      `x = ${x}  # of Download JSON`,
-      `rounds = [${load}.refine(x, ${weights}outputs=[${output}], seed=seed) for seed in range(${refined.round})]`,
-      "sum(one.values for one in rounds) / len(rounds)",
-    ].join("\n");
+    lines.push(`rounds = [explainer.refine(x, ${weights}outputs=[${output}], seed=seed) for seed in range(${refined.round})]`);
+    lines.push("sum(one.values for one in rounds) / len(rounds)");
+  } else {
+    lines.push(`explainer.explain(x, ${weights}outputs=[${output}], total="${total()}").values`);
   }
-  return [
-    `import json, fwshapley as fw, ${model.is_frame ? "pandas as pd" : "numpy as np"}`,
-    `x = ${x}  # of Download JSON`,
-    `${load}.explain(x, ${weights}outputs=[${output}], total="${total()}").values`,
-  ].join("\n");
+  return lines.join("\n");
 }
 
 // ---- start ----------------------------------------------------------------------------------------------------------
