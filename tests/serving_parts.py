@@ -18,11 +18,11 @@ from sklearn.linear_model import LinearRegression
 
 import fwshapley as fw
 from fwshapley.serving.exported_explainer import ExportedExplainer
-from fwshapley.serving.http_server import HttpServer
+from fwshapley.serving.http.server import HttpServer
+from fwshapley.serving.http.settings import ServerSettings
 from fwshapley.serving.mixtures import BanzhafNodes
 from fwshapley.serving.model_folder import make_learned
 from fwshapley.serving.served_model import ExactModel, ServedModel, fields_of_exact
-from fwshapley.serving.settings import ServerSettings
 from models import ImageModel, images, seeded
 
 SIDE = 8

@@ -41,7 +41,7 @@ from benchmarks.harness.figures import save_figure
 from benchmarks.harness.options import ExperimentParser
 from benchmarks.harness.record import record
 from fwshapley.plots import new_figure
-from fwshapley.serving.tensors import HEADER
+from fwshapley.serving.http.tensors import HEADER
 
 CLIENTS = (1, 16, 64)
 SECONDS, WINDOWS = 24.0, 3

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fwshapley.serving.settings import ServerSettings
+from fwshapley.serving.http.settings import ServerSettings
 from serving_parts import PATIENCE, Explained, Running, running
 
 HEAD = "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"

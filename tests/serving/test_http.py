@@ -17,9 +17,9 @@ import pytest
 import tritonclient.http as triton
 
 import fwshapley as fw
-from fwshapley.serving.batching import BatchLimits
+from fwshapley.serving.http.batching import BatchLimits
+from fwshapley.serving.http.settings import ServerSettings
 from fwshapley.serving.served_model import ServedModel
-from fwshapley.serving.settings import ServerSettings
 from models import images
 from serving_parts import ERRORS_KNOWN, PATIENCE, Explained, Running, as_instances, running, wines
 

@@ -18,9 +18,9 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import fwshapley as fw
-from fwshapley.serving import refining
+from fwshapley.serving.http import refining
+from fwshapley.serving.http.settings import ServerSettings
 from fwshapley.serving.page import describe_model, write_page
-from fwshapley.serving.settings import ServerSettings
 from models import images
 from serving_parts import PATIENCE, Explained, Running, running, wines
 

@@ -57,9 +57,9 @@ def serve(
     """
     with errors_explained():
         try:
-            from fwshapley.serving.batching import BatchLimits  # noqa: PLC0415 - of an extra, as the next three
-            from fwshapley.serving.http_server import HttpServer, log_as_json  # noqa: PLC0415
-            from fwshapley.serving.settings import MEBIBYTE, ServerSettings  # noqa: PLC0415
+            from fwshapley.serving.http.batching import BatchLimits  # noqa: PLC0415 - of an extra, as the next three
+            from fwshapley.serving.http.server import HttpServer, log_as_json  # noqa: PLC0415
+            from fwshapley.serving.http.settings import MEBIBYTE, ServerSettings  # noqa: PLC0415
         except ModuleNotFoundError as error:
             message = f"{error.name} is missing: install it with pip install 'fwshapley[serve]'"
             raise ModuleNotFoundError(message) from error

@@ -434,7 +434,7 @@ function describeRefined({ calls, stderr }) {
   const squares = stderr.map((row) => row[page.output] ** 2);
   const error = Math.sqrt(squares.reduce((sum, square) => sum + square, 0) / squares.length);
   if (error === 0) return "Refined: these values of the surrogate are exact.";
-  return `Refined with ${calls} sampled coalitions. Whiskers: standard error, ${spell(error)} on average.`;
+  return `Refined with ${calls} sampled coalitions: the standard error is ${spell(error)} on average${isImage() ? "" : " (whiskers)"}.`;
 }
 
 // Show the lines of the answer as they come; a second click, or another input, stops it.

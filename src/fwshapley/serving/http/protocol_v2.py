@@ -8,13 +8,19 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fwshapley._internal.version import __version__
-from fwshapley.serving.application import Route
-from fwshapley.serving.http_messages import BYTES_TYPE, Reply, Request, write_json
-from fwshapley.serving.openapi import INFER, describe_get
+from fwshapley.serving.http.application import Route
+from fwshapley.serving.http.messages import BYTES_TYPE, Reply, Request, write_json
+from fwshapley.serving.http.openapi import INFER, describe_get
+from fwshapley.serving.http.service import Service, check_type, work
+from fwshapley.serving.http.tensors import (
+    HEADER,
+    InferRequest,
+    read_infer_request,
+    select_outputs,
+    write_infer_response,
+)
 from fwshapley.serving.query import Query, read_query
 from fwshapley.serving.served_model import Answer, ServedModel
-from fwshapley.serving.service import Service, check_type, work
-from fwshapley.serving.tensors import HEADER, InferRequest, read_infer_request, select_outputs, write_infer_response
 
 SERVER = {"name": "fwshapley", "version": __version__, "extensions": ["binary_tensor_data"]}
 DATATYPES = {"number": "FP64", "category": "BYTES", "date": "BYTES"}

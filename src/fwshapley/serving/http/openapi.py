@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fwshapley._internal.version import __version__
 
 if TYPE_CHECKING:
-    from fwshapley.serving.application import Route
+    from fwshapley.serving.http.application import Route
 
 Schema = dict[str, Any]
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from fwshapley.serving.application import Route
-from fwshapley.serving.http_messages import Reply, Request, write_json
+from fwshapley.serving.http.application import Route
+from fwshapley.serving.http.messages import Reply, Request, write_json
+from fwshapley.serving.http.service import Service
 from fwshapley.serving.page import describe_model, read_asset
-from fwshapley.serving.service import Service
 
 PAGE_FILES: Mapping[str, tuple[str, str]] = {
     "/": ("index.html", "text/html; charset=utf-8"),

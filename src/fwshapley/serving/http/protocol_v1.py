@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fwshapley.serving.application import Route
-from fwshapley.serving.http_messages import Reply, Request, read_json, write_json
-from fwshapley.serving.openapi import EXPLAIN, MODEL_LIST, PREDICT, describe_get
+from fwshapley.serving.http.application import Route
+from fwshapley.serving.http.messages import Reply, Request, read_json, write_json
+from fwshapley.serving.http.openapi import EXPLAIN, MODEL_LIST, PREDICT, describe_get
+from fwshapley.serving.http.service import Service, check_type, work
 from fwshapley.serving.query import Query, read_query
 from fwshapley.serving.request_errors import MALFORMED, RequestError
 from fwshapley.serving.served_model import Answer, ServedModel
-from fwshapley.serving.service import Service, check_type, work
 
 
 def make_routes(service: Service) -> Sequence[Route]:

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from itertools import count
 from typing import Any, NamedTuple
 
-from fwshapley.serving.guard import PREFLIGHT, SECURITY_HEADERS, ClientLeftError, Guard
-from fwshapley.serving.http_messages import Reply, Request, write_error
-from fwshapley.serving.metrics import Metrics
+from fwshapley.serving.http.guard import PREFLIGHT, SECURITY_HEADERS, ClientLeftError, Guard
+from fwshapley.serving.http.messages import Reply, Request, write_error
+from fwshapley.serving.http.metrics import Metrics
+from fwshapley.serving.http.settings import ServerSettings
 from fwshapley.serving.request_errors import NOT_FOUND, RequestError
-from fwshapley.serving.settings import ServerSettings
 
 NOT_ALLOWED, CRASHED = 405, 500
 NO_ANSWER = 499

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fwshapley.serving.http_messages import read_json, write_json
+from fwshapley.serving.http.messages import read_json, write_json
 from fwshapley.serving.request_errors import MALFORMED, RequestError
 
 HEADER = "inference-header-content-length"

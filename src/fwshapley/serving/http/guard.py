@@ -8,10 +8,10 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fwshapley.serving.http_messages import Request
+from fwshapley.serving.http.messages import Request
+from fwshapley.serving.http.settings import ServerSettings
+from fwshapley.serving.http.tensors import HEADER
 from fwshapley.serving.request_errors import MALFORMED, TOO_LARGE, RequestError
-from fwshapley.serving.settings import ServerSettings
-from fwshapley.serving.tensors import HEADER
 
 UNAUTHORIZED, FORBIDDEN, TIMED_OUT = 401, 403, 408
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from prometheus_client import Counter, Gauge
 
-from fwshapley.serving.batching import MicroBatcher
-from fwshapley.serving.http_messages import JSON_TYPE, Request
-from fwshapley.serving.metrics import Metrics
+from fwshapley.serving.http.batching import MicroBatcher
+from fwshapley.serving.http.messages import JSON_TYPE, Request
+from fwshapley.serving.http.metrics import Metrics
+from fwshapley.serving.http.settings import ServerSettings
 from fwshapley.serving.query import Query
 from fwshapley.serving.request_errors import NOT_FOUND, OTHER_TYPE, RequestError
 from fwshapley.serving.served_model import Answer, ServedModel
-from fwshapley.serving.settings import ServerSettings
 
 SMALL = 2**16
 """Bytes that are read or written at once; with more, other requests would wait for long."""

@@ -16,14 +16,14 @@ from typing import Any
 
 import uvicorn
 
-from fwshapley.serving import page_routes, protocol_v1, protocol_v2, refining
-from fwshapley.serving.application import Application, Route
-from fwshapley.serving.http_connection import HttpConnection
-from fwshapley.serving.http_messages import Reply, Request, write_json
-from fwshapley.serving.metrics import Metrics
-from fwshapley.serving.openapi import describe_routes
-from fwshapley.serving.service import Models, Service
-from fwshapley.serving.settings import ServerSettings
+from fwshapley.serving.http import page_routes, protocol_v1, protocol_v2, refining
+from fwshapley.serving.http.application import Application, Route
+from fwshapley.serving.http.connection import HttpConnection
+from fwshapley.serving.http.messages import Reply, Request, write_json
+from fwshapley.serving.http.metrics import Metrics
+from fwshapley.serving.http.openapi import describe_routes
+from fwshapley.serving.http.service import Models, Service
+from fwshapley.serving.http.settings import ServerSettings
 
 TICKS_PER_SECOND = 10
 

@@ -13,15 +13,15 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from fwshapley.semivalues import Semivalue
-from fwshapley.serving.application import Route
-from fwshapley.serving.http_messages import LINES_TYPE, Reply, Request, write_json
+from fwshapley.serving.http.application import Route
+from fwshapley.serving.http.messages import LINES_TYPE, Reply, Request, write_json
+from fwshapley.serving.http.openapi import REFINE
+from fwshapley.serving.http.protocol_v1 import read_question
+from fwshapley.serving.http.service import Service, check_type
 from fwshapley.serving.input_columns import Rows
-from fwshapley.serving.openapi import REFINE
-from fwshapley.serving.protocol_v1 import read_question
 from fwshapley.serving.query import read_query
 from fwshapley.serving.request_errors import BUSY, RequestError
 from fwshapley.serving.served_model import LearnedModel, ServedModel
-from fwshapley.serving.service import Service, check_type
 
 if TYPE_CHECKING:
     from fwshapley.explanation.learned.feature_explainer import FeatureExplainer
