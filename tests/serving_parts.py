@@ -18,11 +18,11 @@ from sklearn.linear_model import LinearRegression
 
 import fwshapley as fw
 from fwshapley.serving.exported_explainer import ExportedExplainer
-from fwshapley.serving.http_server import HttpServer
+from fwshapley.serving.http.server import HttpServer
+from fwshapley.serving.http.settings import ServerSettings
 from fwshapley.serving.mixtures import BanzhafNodes
 from fwshapley.serving.model_folder import make_learned
 from fwshapley.serving.served_model import ExactModel, ServedModel, fields_of_exact
-from fwshapley.serving.settings import ServerSettings
 from models import ImageModel, images, seeded
 
 SIDE = 8
@@ -69,7 +69,7 @@ class Explained:
     """
 
     explainer: Any
-    model: ServedModel[Any, Any]
+    model: ServedModel[Any]
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +79,7 @@ def explained() -> dict[str, Explained]:
     few["augment"] = lambda x, _: x  # so that no mixed rows are predicted, which takes longest
     of_table = fw.FeatureExplainer(rate, output_names=["price", "age"], device="cpu").fit(wines(), **few)
     of_table.calibrate(wines(), n_inputs=16, n_calls=34, weights=ERRORS_KNOWN, progress=False)
-    of_images = fw.FeatureExplainer(seeded(ImageModel), fw.grid(SIDE, SIDE, patch=4), device="cpu")
+    of_images = fw.FeatureExplainer(seeded(ImageModel), fw.grid(SIDE, SIDE, patch=2), device="cpu")
     of_images.fit(images(40), **few)
     samples = {"wines": tuple(as_instances(wines(4))), "shapes": tuple(images(3, seed=1).numpy().tolist())}
     served = {}
@@ -117,7 +117,7 @@ class Running:
 
 
 @contextmanager
-def running(load: Callable[[], dict[str, ServedModel[Any, Any]]], settings: ServerSettings) -> Iterator[Running]:
+def running(load: Callable[[], dict[str, ServedModel[Any]]], settings: ServerSettings) -> Iterator[Running]:
     """Run a server on a free port until the block ends."""
     ready, addresses = threading.Event(), []
 

@@ -31,7 +31,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         "import fwshapley as fw; fw.TreeExplainer",
         "import fwshapley as fw; fw.Explainer",
         "import fwshapley.plots",
-        "import fwshapley.serving.http_server, fwshapley.serving.model_folder, fwshapley.serving.page",
+        "import fwshapley.serving.http.server, fwshapley.serving.model_folder, fwshapley.serving.page",
         "import fwshapley._internal.safetensors_file, fwshapley._internal.html, fwshapley._internal.progress",
     ],
 )

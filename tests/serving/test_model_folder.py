@@ -19,9 +19,8 @@ from serving_parts import Explained
 
 
 def answer_of(model: Any, instances: list[Any], query: Query) -> Any:  # noqa: ANN401 - of any model
-    prepared = model.prepare(model.fields.read_instances(instances, 10), query)
-    (result,) = model.compute([prepared], model.batch_key(query))
-    return model.answer(prepared, result, query)
+    (answer,) = model.answer([(model.read(instances, query, 10), query)])
+    return answer
 
 
 @pytest.mark.slow
@@ -70,7 +69,7 @@ def test_explainers_that_need_their_model_are_refused(tmp_path: Path) -> None:
 def test_the_demo_has_two_models_with_samples(tmp_path: Path) -> None:
     for name, model in make_demo(fw.Budget(steps=4)).items():
         assert len(model.samples) == 12
-        answer = answer_of(model, list(model.samples[:2]), Query(errors=name == "wines"))
+        answer = answer_of(model, list(model.samples[:2]), Query(coefficients=True))
         assert np.isfinite(answer.values).all()
         write_page(tmp_path / f"{name}.html", model)
         assert 'src="' not in (tmp_path / f"{name}.html").read_text(encoding="utf-8").partition("<body>")[0]

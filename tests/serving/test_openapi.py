@@ -36,4 +36,4 @@ def test_answers_are_as_described(server: Running) -> None:
             case.call_and_validate(checks=CHECKS, timeout=20)
 
         call()
-    assert len(operations) == 10
+    assert len(operations) == 11

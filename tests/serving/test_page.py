@@ -18,10 +18,11 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import fwshapley as fw
+from fwshapley.serving.http import refining
+from fwshapley.serving.http.settings import ServerSettings
 from fwshapley.serving.page import describe_model, write_page
-from fwshapley.serving.settings import ServerSettings
 from models import images
-from serving_parts import Explained, Running, running, wines
+from serving_parts import PATIENCE, Explained, Running, running, wines
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 TOLERANCE = 1e-5
@@ -116,6 +117,35 @@ def test_sliders_change_the_picture_of_an_image(page: Page, server: Running, exp
         page.get_by_role("button", name="Download PNG").click()
     with Image.open(download.value.path()) as picture:
         assert picture.size == (640, 700)
+
+
+def test_an_explanation_is_refined_with_live_progress(
+    page: Page, server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refining, "CALLS", 40)  # so that it is fast
+    open_model(page, server, "shapes")
+    set_sliders(page, 4, 1)
+    before = shown_values(page)
+    page.get_by_role("button", name="Refine").click()
+    expect(page.locator("#status")).to_contain_text("Refined with 320 sampled coalitions", timeout=1000 * PATIENCE)
+    body = {"instances": images(3, seed=1)[:1].tolist(), "parameters": {"alpha": 4, "beta": 1}}
+    last = json.loads(server.post("/v1/models/shapes:refine", body).text.splitlines()[-1])
+    output = int(page.locator("input[name=output]").evaluate_all("radios => radios.findIndex(one => one.checked)"))
+    assert_close(shown_values(page), np.array(last["values"])[:, output])
+    assert "seed=seed) for seed in range(8)]" in page.locator("#python").inner_text()
+    page.get_by_role("button", name="Shapley").click()  # which was not refined
+    expect(page.locator("#errors")).not_to_contain_text("Refined")
+    page.get_by_role("button", name="Beta(4, 1)").click()
+    expect(page.locator("#errors")).to_contain_text("standard error")
+    for sample in ("Sample 2", "Sample 1"):
+        page.get_by_role("button", name=sample).click()
+        expect(page.get_by_role("button", name=sample)).to_have_attribute("aria-pressed", "true")
+    assert_close(shown_values(page), before)
+    page.get_by_role("button", name="Refine").click()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#status")).to_have_text("The refinement was stopped.")
+    open_model(page, server, "linear")
+    expect(page.locator("#refine-row")).to_be_hidden()  # its values are exact
 
 
 def test_sliders_reweigh_exact_values(page: Page, server: Running, explained: dict[str, Explained]) -> None:

@@ -32,7 +32,10 @@ def serve(
     folders: Annotated[list[Path] | None, typer.Argument(metavar="[FOLDER...]", help=FOLDERS_HELP)] = None,
     *,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Train small explainers of bundled data, and serve them.")
+        bool,
+        typer.Option(
+            "--demo", help="Serve two explainers of bundled data: digits, by a network that it trains, and wines."
+        ),
     ] = False,
     host: Annotated[str, typer.Option(help=HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is a free one.")] = 8080,
@@ -54,20 +57,20 @@ def serve(
     """
     with errors_explained():
         try:
-            from fwshapley.serving.batching import BatchLimits  # noqa: PLC0415 - of an extra, as the next three
-            from fwshapley.serving.http_server import HttpServer, log_as_json  # noqa: PLC0415
-            from fwshapley.serving.settings import MEBIBYTE, ServerSettings  # noqa: PLC0415
+            from fwshapley.serving.http.batching import BatchLimits  # noqa: PLC0415 - of an extra, as the next three
+            from fwshapley.serving.http.server import HttpServer, log_as_json  # noqa: PLC0415
+            from fwshapley.serving.http.settings import MEBIBYTE, ServerSettings  # noqa: PLC0415
         except ModuleNotFoundError as error:
             message = f"{error.name} is missing: install it with pip install 'fwshapley[serve]'"
             raise ModuleNotFoundError(message) from error
         paths = list(folders or [])
         if not paths and not demo:
             raise ValueError("give folders of explainers, or --demo")
-        examples: dict[str, ServedModel[Any, Any]] = {}
+        examples: dict[str, ServedModel[Any]] = {}
         if demo:
             from fwshapley.cli.serve_demo import make_demo  # noqa: PLC0415 - trains, and imports scikit-learn's data
 
-            print_line("training two small explainers on bundled data, which takes about half a minute")
+            print_line("training an explainer of digits, which takes about ten seconds")
             examples |= make_demo()
         settings = ServerSettings(
             host=host,
@@ -83,7 +86,7 @@ def serve(
         server.run()
 
 
-def _load(paths: Sequence[Path], examples: Mapping[str, ServedModel[Any, Any]]) -> dict[str, ServedModel[Any, Any]]:
+def _load(paths: Sequence[Path], examples: Mapping[str, ServedModel[Any]]) -> dict[str, ServedModel[Any]]:
     """Return the models of folders and of the demo, whose names must differ."""
     from fwshapley.serving.model_folder import load_models  # noqa: PLC0415 - needs the extra
 

@@ -9,18 +9,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits, load_wine
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 import fwshapley as fw
 from fwshapley.networks.mlp import MLP, zero
 from fwshapley.serving.exported_explainer import ExportedExplainer
+from fwshapley.serving.mixtures import BanzhafNodes
 from fwshapley.serving.model_folder import make_learned
-from fwshapley.serving.served_model import LearnedModel
+from fwshapley.serving.served_model import ExactModel, LearnedModel, ServedModel, fields_of_exact
 
-BUDGET = fw.Budget(seconds=60, steps=400)
-"""Of the training of each explainer."""
+BUDGET = fw.Budget(seconds=60, steps=300)
+"""Of the training."""
+
+CODE = "from fwshapley.cli.serve_demo import make_demo\nexplainer = make_demo()"
+"""What the page shows for Python."""
 
 N_SAMPLES = 12
 SIDE = 8
@@ -29,13 +35,13 @@ N_CLASSES = 10
 EPOCHS = 25
 
 
-def make_demo(budget: fw.Budget = BUDGET) -> dict[str, LearnedModel]:
-    """Train the explainers, and return them as models of a server.
+def make_demo(budget: fw.Budget = BUDGET) -> dict[str, ServedModel[Any]]:
+    """Return the explainers as models of a server.
 
     Args:
-        budget: of each training.
+        budget: of the training of the one that is learned.
     """
-    return {"digits": _make_digits(budget), "wines": _make_wines(budget)}
+    return {"digits": _make_digits(budget), "wines": _make_wines()}
 
 
 def _make_digits(budget: fw.Budget) -> LearnedModel:
@@ -51,7 +57,9 @@ def _make_digits(budget: fw.Budget) -> LearnedModel:
         model, fw.grid(SIDE, SIDE, patch=1), network=PixelNetwork, output_names=names, device="cpu"
     )
     explainer.fit(images[train], images[test], budget=budget, progress=False)
-    return _serve("digits", explainer, images[test[:N_SAMPLES]].numpy().round(4).tolist())
+    samples = images[test[:N_SAMPLES]].numpy().round(4).tolist()
+    served = make_learned("digits", ExportedExplainer.of(explainer), "torch", None)
+    return replace(served, samples=tuple(samples), code=f'{CODE}["digits"].explainer.source  # trains it again')
 
 
 def _fit_perceptron(rows: NDArray[np.float32], labels: NDArray[np.int64]) -> MLPClassifier:
@@ -70,21 +78,20 @@ def _as_module(perceptron: MLPClassifier) -> nn.Module:
     return nn.Sequential(nn.Flatten(), first, nn.ReLU(), last)
 
 
-def _make_wines(budget: fw.Budget) -> LearnedModel:
-    """Explain a forest of chemical measurements of wines, with expected errors."""
+def _make_wines() -> ExactModel:
+    """Explain a logistic regression of chemical measurements of wines; its values are exact."""
     table, labels = load_wine(return_X_y=True, as_frame=True)
     order = np.random.default_rng(0).permutation(len(table))
     train, test = order[48:], order[:48]
-    model = RandomForestClassifier(30, random_state=0).fit(table.iloc[train], labels.iloc[train])
-    names = ["barolo", "grignolino", "barbera"]
-    explainer = fw.FeatureExplainer(model, output_names=names, device="cpu")
-    explainer.fit(table.iloc[train], table.iloc[test], budget=budget, progress=False)
-    weights = [fw.Shapley(), fw.Beta(4, 1), fw.Beta(16, 1)]
-    explainer.calibrate(table.iloc[test], n_calls=64, weights=weights, progress=False)
+    names = np.array(["barolo", "grignolino", "barbera"])[labels]
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table.iloc[train], names[train])
+    explainer = fw.LinearExplainer(model, table.iloc[train])
     samples = [
         {str(name): value for name, value in row.items()} for row in table.iloc[test[:N_SAMPLES]].to_dict("records")
     ]
-    return _serve("wines", explainer, samples)
+    basis = BanzhafNodes.of(explainer.players.n_players)
+    fields, code = fields_of_exact(explainer), f'{CODE}["wines"].explainer'
+    return ExactModel("wines", fields, basis, tuple(samples), explainer, code=code)
 
 
 class PixelNetwork(nn.Module):
@@ -103,7 +110,3 @@ class PixelNetwork(nn.Module):
         """Channels of every pixel."""
         out: Tensor = self.body(x.flatten(1)).unflatten(1, (SIDE * SIDE, -1))
         return out
-
-
-def _serve(name: str, explainer: fw.FeatureExplainer, samples: list[Any]) -> LearnedModel:
-    return replace(make_learned(name, ExportedExplainer.of(explainer), "torch", None), samples=tuple(samples))

@@ -56,6 +56,7 @@ class ExportedExplainer:
     Args:
         facts: about the explainer, from the metadata of its file.
         run: computes outputs of its graph.
+        source: the explainer that was not exported.
 
     Attributes:
         players: of the game.
@@ -67,8 +68,8 @@ class ExportedExplainer:
         provenance: how the explainer was made.
     """
 
-    def __init__(self, facts: Mapping[str, Any], run: RunNetwork) -> None:
-        self.facts = facts
+    def __init__(self, facts: Mapping[str, Any], run: RunNetwork, source: FeatureExplainer | None = None) -> None:
+        self.facts, self.source = facts, source
         self._run = run
         players = dict(facts["players"])
         self.players = Players.from_facts(players, np.array(players.pop("assignment")))
@@ -91,7 +92,7 @@ class ExportedExplainer:
             explainer: a fitted explainer.
         """
         export = import_module("fwshapley.explanation.learned.onnx_export")  # imports torch
-        return cls(export.describe_explainer(explainer), export.TorchNetwork(explainer))
+        return cls(export.describe_explainer(explainer), export.TorchNetwork(explainer), explainer)
 
     def __repr__(self) -> str:
         return f"ExportedExplainer(output={self.output!r}, {self.players.n_players} players)"
@@ -144,15 +145,12 @@ class ExportedExplainer:
         Args:
             x: a batch of inputs.
         """
-        if self.schema is None:
-            return self._check_tensor(x)
-        if isinstance(x, pd.Series):
-            raise TypeError("inputs must be a batch, got a Series; pass one row as a table, e.g. frame.iloc[[0]]")
-        refuse(self.find_unusable(x), x.index if isinstance(x, pd.DataFrame) else range(len(x)))
-        rows = self.schema.to_numbers(x).astype(self.dtype)
-        if not len(rows):
-            raise ValueError("inputs must be a batch of at least one input, got no rows")
-        return rows
+        inputs, unusable = self.read_inputs(x)
+        if self.schema is None and unusable:
+            row = unusable[0].row
+            raise ValueError(f"input {row} contains NaN or infinite values, or numbers that overflow float32")
+        refuse(unusable, x.index if isinstance(x, pd.DataFrame) else range(len(inputs)))
+        return inputs
 
     def usable(self, x: Array) -> Bool[ndarray, " rows"]:
         """Return which inputs can be explained: not those with missing or unknown entries that there is no rule for.
@@ -168,11 +166,27 @@ class ExportedExplainer:
         Args:
             x: a batch of inputs.
         """
+        return self.read_inputs(x)[1]
+
+    def read_inputs(self, x: Array) -> tuple[Float[ndarray, "batch ..."], list[UnusableEntry]]:
+        """Return inputs as the network takes them, and the entries that cannot be used.
+
+        Args:
+            x: a batch of inputs.
+        """
         if self.schema is not None:
-            return self.schema.find_unusable(x)
-        numbers = self._check_tensor(x, finite=False)
-        rows = np.flatnonzero(~np.isfinite(numbers).reshape(len(numbers), -1).all(1)).tolist()
-        return [UnusableEntry(row, "", np.nan, "contains NaN or infinite values") for row in rows]
+            if isinstance(x, pd.Series):
+                raise TypeError("inputs must be a batch, got a Series; pass one row as a table, e.g. frame.iloc[[0]]")
+            numbers, unusable = self.schema.read(x)
+            if not len(numbers):
+                raise ValueError("inputs must be a batch of at least one input, got no rows")
+            with np.errstate(over="ignore"):  # of what is unusable
+                return numbers.astype(self.dtype), unusable
+        inputs = self._check_tensor(x)
+        if np.isfinite(inputs).all():
+            return inputs, []
+        rows = np.flatnonzero(~np.isfinite(inputs).reshape(len(inputs), -1).all(1)).tolist()
+        return inputs, [UnusableEntry(row, "", np.nan, "contains NaN or infinite values") for row in rows]
 
     def compute(self, inputs: Float[ndarray, "batch ..."]) -> Computed:
         """Run the network on encoded inputs.
@@ -202,16 +216,15 @@ class ExportedExplainer:
         total = self._check_total(total)
         coefficients, predictions, _ = computed
         check_finite_coefficients(coefficients)
-        values: Any = np.einsum("wj,bnjo->wbno", self.mixtures(weightings), coefficients, optimize=True)
+        values: Any = np.einsum("wj,bnjo->wbno", self.mixtures(weightings), coefficients)
         if total == "efficient":
             gap = predictions - self.base_values - values.sum(2)
             values = values + gap[:, :, None] / self.players.n_players
         numbers: Any = choose_output_numbers(outputs, self.output_names, predictions, has_classes=self.has_classes)
-        expected: Any = None
-        if errors:
-            expected = self._expected_errors(computed, values, weightings, total)
-            expected = np.take_along_axis(expected, numbers[None], 2)
-        values = np.take_along_axis(values, numbers[None, :, None], 3)
+        expected: Any = self._expected_errors(computed, values, weightings, total) if errors else None
+        if not np.array_equal(numbers[0], range(len(self.output_names))) or outputs == "predicted":
+            values = np.take_along_axis(values, numbers[None, :, None], 3)
+            expected = np.take_along_axis(expected, numbers[None], 2) if errors else None
         is_list = isinstance(weights, list | tuple)
         shown: Any = inputs
         return Attribution(
@@ -228,6 +241,23 @@ class ExportedExplainer:
             encodings={} if self.schema is None else self.schema.encodings,
         )
 
+    def check_request(
+        self,
+        weights: Semivalue | Sequence[Semivalue] | None,
+        outputs: str | Sequence[int] | Sequence[str],
+        total: Total | Literal["auto"],
+        *,
+        errors: bool,
+    ) -> None:
+        """Raise an error if `explain` would, whatever the inputs are; arguments as there."""
+        weightings = self.check_weights(weights)
+        self.basis.mixtures(weightings)
+        total = self._check_total(total)
+        predictions = np.zeros((1, len(self.output_names)))
+        choose_output_numbers(outputs, self.output_names, predictions, has_classes=self.has_classes)
+        if errors:
+            self._check_errors(weightings, total)
+
     def check_weights(self, weights: Semivalue | Sequence[Semivalue] | None) -> list[Semivalue]:
         """Return weightings as a list; None is Shapley, or the one that was learned."""
         if weights is None and isinstance(self.basis, OneWeighting):
@@ -238,7 +268,7 @@ class ExportedExplainer:
     def _n_functions(self) -> int:
         return len(self.basis.facts()["units"])
 
-    def _check_tensor(self, x: Array, *, finite: bool = True) -> Float[ndarray, "batch ..."]:
+    def _check_tensor(self, x: Array) -> Float[ndarray, "batch ..."]:
         """Return an array as the network takes it, or raise an error that names what cannot be used."""
         try:
             numbers = np.asarray(x)
@@ -251,9 +281,6 @@ class ExportedExplainer:
         if inputs.shape[1:] != self.input_shape or not len(inputs):
             expected = ", ".join(map(str, self.input_shape))
             raise ValueError(f"inputs must have shape (batch, {expected}), got {inputs.shape}")
-        if finite and not np.isfinite(inputs).all():
-            row = int(np.flatnonzero(~np.isfinite(inputs).reshape(len(inputs), -1).all(1))[0])
-            raise ValueError(f"input {row} contains NaN or infinite values, or numbers that overflow float32")
         return inputs
 
     def _check_total(self, total: Total | Literal["auto"]) -> Total:
@@ -275,9 +302,7 @@ class ExportedExplainer:
         weightings: Sequence[Semivalue],
         total: Total,
     ) -> Float64[ndarray, "weights batch outputs"]:
-        if self.error_model is None:
-            raise ValueError("errors=True needs an explainer that was calibrated before it was exported")
-        self.error_model.check(weightings, total)
+        error_model = self._check_errors(weightings, total)
         coefficients = computed.coefficients.astype(np.float64)
         is_fixed = isinstance(self.basis, OneWeighting)
         shapley = (
@@ -292,7 +317,14 @@ class ExportedExplainer:
             computed.disagreement.astype(np.float64),
             is_probability=self.output.endswith("probability"),
         )
-        return self.error_model.expect(values, weightings, features)
+        return error_model.expect(values, weightings, features)
+
+    def _check_errors(self, weightings: Sequence[Semivalue], total: Total) -> SavedErrorModel:
+        """Return the error model; raise an error if errors of these values are not known."""
+        if self.error_model is None:
+            raise ValueError("errors=True needs an explainer that was calibrated before it was exported")
+        self.error_model.check(weightings, total)
+        return self.error_model
 
 
 def check_finite_coefficients(coefficients: Float[ndarray, "batch players functions outputs"]) -> None:

@@ -32,13 +32,13 @@ LEARNED = "explainer"
 EXACT = ("tree explainer", "linear explainer")
 
 
-def load_models(paths: Sequence[Path]) -> dict[str, ServedModel[Any, Any]]:
+def load_models(paths: Sequence[Path]) -> dict[str, ServedModel[Any]]:
     """Return the models of several folders and files, by name.
 
     Args:
         paths: of explainers.
     """
-    models: dict[str, ServedModel[Any, Any]] = {}
+    models: dict[str, ServedModel[Any]] = {}
     for path in paths:
         model = load_model(path)
         if model.name in models:
@@ -47,7 +47,7 @@ def load_models(paths: Sequence[Path]) -> dict[str, ServedModel[Any, Any]]:
     return models
 
 
-def load_model(path: Path) -> ServedModel[Any, Any]:
+def load_model(path: Path) -> ServedModel[Any]:
     """Return the explainer in a folder or an ONNX file as a model; its name is that of the folder, or of the file.
 
     Args:
@@ -95,7 +95,9 @@ def make_learned(name: str, explainer: ExportedExplainer, runtime: str, samples_
     if not is_table and not explainer.players.is_image:
         fields = InputFields(explainer.input_shape)
     samples = () if samples_file is None else read_samples(samples_file, fields)
-    return LearnedModel(name, fields, explainer.basis, samples, explainer, runtime)
+    model = LearnedModel(name, fields, explainer.basis, samples, explainer, runtime)
+    model.answer([(np.zeros((1, *explainer.input_shape), explainer.dtype), Query())])  # the first time takes longer
+    return model
 
 
 def read_samples(path: Path, fields: InputFields) -> tuple[Any, ...]:
@@ -136,8 +138,7 @@ def _warm_up(model: ExactModel) -> None:
         rows = model.fields.read_instances([[(column.categories or (0,))[0] for column in model.fields.columns]], 1)
     query = Query(coefficients=True)
     with suppress(RequestError):  # of a column that has no zero: then the first request takes longer
-        key: Any = model.batch_key(query)
-        model.compute([model.prepare(rows, query)], key)
+        model.answer([(model.prepare(rows, query), query)])
 
 
 def _load_learned(file: Path) -> Any:  # noqa: ANN401 - imports torch

@@ -1,4 +1,4 @@
-"""The page of a server: what it shows of a model, its files, and the same page as one file that needs no server."""
+"""The page of a server: what it shows of a model, and the same page as one file that needs no server."""
 
 from __future__ import annotations
 
@@ -15,17 +15,7 @@ from numpy.typing import NDArray
 from fwshapley._internal.files import written_whole
 from fwshapley._internal.version import __version__
 from fwshapley.serving.query import Query, read_query
-from fwshapley.serving.served_model import ServedModel
-
-PAGE_FILES: Mapping[str, tuple[str, str]] = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/mixtures.js": ("mixtures.js", "text/javascript; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/docs": ("docs.html", "text/html; charset=utf-8"),
-    "/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
-}
-"""File and type of each address of the page."""
+from fwshapley.serving.served_model import LearnedModel, ServedModel
 
 EMBEDDED = '<script type="application/json" id="embedded"></script>'
 """Where the offline page has its data."""
@@ -39,7 +29,7 @@ def read_asset(name: str) -> bytes:
     return (files("fwshapley.serving") / "assets" / name).read_bytes()
 
 
-def describe_model(model: ServedModel[Any, Any]) -> dict[str, Any]:
+def describe_model(model: ServedModel[Any]) -> dict[str, Any]:
     """Return what the page needs to know of a model, JSON-compatible."""
     about, players = model.about(), model.players
     columns = model.fields.columns
@@ -61,12 +51,14 @@ def describe_model(model: ServedModel[Any, Any]) -> dict[str, Any]:
         "error_model": None,  # nor does a page need how the explainer was fitted, with its paths
         "metadata": None,
         "fidelity": _spell_fidelity(about["provenance"].get("fidelity")),
+        "code": model.code or _load_code(model),
+        "can_refine": isinstance(model, LearnedModel) and model.explainer.source is not None,
         "pixels": _find_pixels(about.get("metadata")),
         "samples": model.samples,
     }
 
 
-def write_page(path: Path, model: ServedModel[Any, Any]) -> None:
+def write_page(path: Path, model: ServedModel[Any]) -> None:
     """Write the page for the samples of a model as one HTML file, which needs no server.
 
     Args:
@@ -97,11 +89,9 @@ def write_page(path: Path, model: ServedModel[Any, Any]) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _pack_answer(model: ServedModel[Any, Any], sample: object, query: Query) -> dict[str, Any]:
+def _pack_answer(model: ServedModel[Any], sample: object, query: Query) -> dict[str, Any]:
     """Return what the server would answer for a sample, as the page keeps it."""
-    prepared = model.prepare(model.fields.read_instances([sample], 1), query)
-    (result,) = model.compute([prepared], model.batch_key(query))
-    answer = model.answer(prepared, result, query)
+    (answer,) = model.answer([(model.read([sample], query, 1), query)])
     assert answer.coefficients is not None  # noqa: S101 - the query asks for them
     packed = {"coefficients": _pack(answer.coefficients[0]), "predictions": _pack(answer.predictions[0])}
     if answer.expected_error is not None:
@@ -113,6 +103,12 @@ def _pack(array: NDArray[Any]) -> dict[str, Any]:
     """Return an array as its shape and its bytes as text."""
     data = base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
     return {"shape": array.shape, "data": data}
+
+
+def _load_code(model: ServedModel[Any]) -> str:
+    """Return Python that loads the explainer from where the server did, if it is run there."""
+    is_onnx = isinstance(model, LearnedModel) and model.runtime == "onnxruntime"
+    return f'explainer = fw.load_onnx("{model.name}.onnx")' if is_onnx else f'explainer = fw.load("{model.name}")'
 
 
 def _spell_fidelity(fidelity: Mapping[str, Any] | None) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-MALFORMED, OTHER_TYPE, TOO_LARGE, INVALID, BUSY, LATE = 400, 415, 413, 422, 429, 503
+from collections.abc import Mapping
+
+MALFORMED, NOT_FOUND, TOO_LARGE, OTHER_TYPE, INVALID, BUSY, LATE = 400, 404, 413, 415, 422, 429, 503
 
 
 class RequestError(ValueError):
@@ -12,11 +14,11 @@ class RequestError(ValueError):
         message: what was wrong, and what is expected.
         field: of the request, such as "instances[3].age".
         status: of HTTP.
-        retry_after: seconds after which the client may try again.
+        headers: of the reply.
     """
 
     def __init__(
-        self, message: str, field: str | None = None, *, status: int = INVALID, retry_after: int | None = None
+        self, message: str, field: str | None = None, *, status: int = INVALID, headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(message)
-        self.field, self.status, self.retry_after = field, status, retry_after
+        self.field, self.status, self.headers = field, status, headers or {}

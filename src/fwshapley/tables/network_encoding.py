@@ -124,8 +124,12 @@ class TableSchema:
 
     def find_unusable(self, table: Array) -> list[UnusableEntry]:
         """Return the entries that `encode` and the checks after it refuse, row by row."""
+        return self.read(table)[1]
+
+    def read(self, table: Array) -> tuple[Float64[ndarray, "rows columns"], list[UnusableEntry]]:
+        """Return a table as `to_numbers` does, and what `find_unusable` does."""
         if self._has_names(table):
-            return self._read_frame(table)[1]
+            return self._read_frame(table)
         try:
             numbers = as_numbers(table)
         except (TypeError, ValueError) as error:
@@ -133,7 +137,7 @@ class TableSchema:
         if numbers.ndim != 2 or numbers.shape[1] != len(self.columns):  # noqa: PLR2004 - rows and columns
             raise ValueError(f"inputs must have shape (batch, {len(self.columns)}), got {numbers.shape}")
         wrong = ~(np.abs(numbers) <= self._largest) & ~(np.isnan(numbers) & np.array(self.gaps))
-        return [
+        return numbers, [
             UnusableEntry(row, self.names[column], float(numbers[row, column]), "is not a finite number")
             for row, column in np.argwhere(wrong).tolist()
         ]

@@ -4,7 +4,10 @@
 const byId = (id) => document.getElementById(id);
 const PRESETS = [[1, 1, "Shapley"], [16, 1, "Beta(16, 1)"], [4, 1, "Beta(4, 1)"], [1, 4, "Beta(1, 4)"], [1, 16, "Beta(1, 16)"]];
 const MAX_BARS = 30;
-const page = { model: null, instance: null, answer: null, output: 0, order: [], answers: null, token: "", asked: 0 };
+const page = {
+  model: null, instance: null, answer: null, output: 0, order: [], answers: null, token: "", asked: 0,
+  refined: null, refining: null,
+};
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -28,21 +31,23 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 
 // ---- requests -------------------------------------------------------------------------------------------------------
 
-async function ask(path, body) {
+async function send(path, body, signal) {
   const headers = page.token ? { Authorization: `Bearer ${page.token}` } : {};
   const options = body === undefined ? { headers }
-    : { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
+    : { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body), signal };
   let response;
   try {
     response = await fetch(path, options);
   } catch {
     throw new Error("The server does not answer.");
   }
+  if (response.ok) return response;
   const content = await response.json().catch(() => ({ error: `The server answered with status ${response.status}.` }));
   if (response.status === 401) byId("login").hidden = false;
-  if (!response.ok) throw new Error(content.error);
-  return content;
+  throw new Error(content.error);
 }
+
+const ask = async (path, body) => (await send(path, body)).json();
 
 async function explainInstance(instance) {
   const model = page.model;
@@ -76,7 +81,8 @@ async function show(instance) {
   try {
     const answer = await explainInstance(instance);
     if (number !== page.asked) return;
-    Object.assign(page, { instance, answer });
+    page.refining?.abort();
+    Object.assign(page, { instance, answer, refined: null });
     if (page.model.has_classes) page.output = answer.predictions.indexOf(Math.max(...answer.predictions));
     showInput();
     showOutputs();
@@ -263,8 +269,23 @@ const total = () => (byId("efficient").checked ? "efficient" : "raw");
 function computeValues(isEfficient = byId("efficient").checked) {
   const { alpha, beta } = weighting();
   const { coefficients, predictions } = page.answer;
-  const values = contract(coefficients, mixture(page.model.basis, alpha, beta));
+  const values = refinedNow()?.values ?? contract(coefficients, mixture(page.model.basis, alpha, beta));
   return isEfficient ? makeEfficient(values, predictions, page.model.base_values) : values;
+}
+
+// What was refined, if it was under this weighting; else null.
+function refinedNow() {
+  const { alpha, beta } = weighting();
+  const { refined, model } = page;
+  return refined && (model.basis.kind === "fixed" || (refined.alpha === alpha && refined.beta === beta)) ? refined : null;
+}
+
+// The error of each player's value for an output: standard errors if it was refined, else the expected error; or null.
+function errorsOf(output) {
+  const refined = refinedNow();
+  if (refined) return refined.stderr.map((row) => row[output]);
+  const errors = expectedErrors();
+  return errors ? page.model.players.names.map(() => errors[output]) : null;
 }
 
 // The expected error of each output under this weighting and total; null if it is not known.
@@ -324,7 +345,8 @@ function showNumbers(values) {
     + `prediction ${spell(prediction)}. Values are of ${model.scale}.`;
   const errors = expectedErrors();
   const known = model.errors.map((one) => (one.alpha === 1 && one.beta === 1 ? "Shapley" : `Beta(${one.alpha}, ${one.beta})`));
-  byId("errors").textContent = errors ? `Whiskers and ±: expected error ${spell(errors[output])} of a value.`
+  const refined = refinedNow();
+  byId("errors").textContent = refined ? describeRefined(refined) : errors ? `Whiskers and ±: expected error ${spell(errors[output])} of a value.`
     : model.kind === "exact" ? "These values are exact." : known.length ? `Expected errors are known for ${model.error_total} values: ${known.join(", ")}.` : "";
   const head = make("tr", {}, make("th", { scope: "col" }, "player"), ...model.outputs.map((name) => make("th", { scope: "col" }, name)));
   const rows = page.order.map((player) => make("tr", {}, make("th", { scope: "row" }, model.players.names[player]),
@@ -334,9 +356,9 @@ function showNumbers(values) {
 
 function bars(values, output, isOneOfMany) {
   const { names } = page.model.players;
-  const errors = expectedErrors();
-  const error = errors ? errors[output] : 0;
-  const sizes = values.map((row) => (isOneOfMany ? Math.max(...row.map(Math.abs)) : Math.abs(row[output])) + error);
+  const errors = errorsOf(output);
+  const errorOf = (player) => (errors ? errors[player] : 0);
+  const sizes = values.map((row, player) => (isOneOfMany ? Math.max(...row.map(Math.abs)) : Math.abs(row[output])) + errorOf(player));
   const largest = Math.max(...sizes) || 1;
   const entries = isImage() || page.model.columns.length !== names.length ? [] : entriesOf(page.instance);
   const items = page.order.slice(0, MAX_BARS).map((player) => {
@@ -348,8 +370,8 @@ function bars(values, output, isOneOfMany) {
     const axis = make("span", { class: "axis", "aria-hidden": "true" }, bar);
     if (errors) {
       const whisker = make("span", { class: "whisker" });
-      whisker.style.left = `${50 + (50 * (value - error)) / largest}%`;
-      whisker.style.width = `${(100 * error) / largest}%`;
+      whisker.style.left = `${50 + (50 * (value - errorOf(player))) / largest}%`;
+      whisker.style.width = `${(100 * errorOf(player)) / largest}%`;
       axis.append(whisker);
     }
     const entry = player in entries ? make("span", { class: "entry" }, ` = ${entries[player] ?? "missing"}`) : "";
@@ -404,6 +426,62 @@ function blend(number) {
   return `rgb(${from.map((part, c) => Math.round(part + share * (to[c] - part))).join(",")})`;
 }
 
+// ---- refinement -----------------------------------------------------------------------------------------------------
+
+const ROUNDS = 8;
+
+function describeRefined({ calls, stderr }) {
+  const squares = stderr.map((row) => row[page.output] ** 2);
+  const error = Math.sqrt(squares.reduce((sum, square) => sum + square, 0) / squares.length);
+  if (error === 0) return "Refined: these values of the surrogate are exact.";
+  return `Refined with ${calls} sampled coalitions: the standard error is ${spell(error)} on average${isImage() ? "" : " (whiskers)"}.`;
+}
+
+// Show the lines of the answer as they come; a second click, or another input, stops it.
+async function refine() {
+  if (page.refining) {
+    page.refining.abort();
+    return;
+  }
+  const stop = new AbortController();
+  const { alpha, beta } = weighting();
+  const { model, instance } = page;
+  const parameters = { rounds: ROUNDS, ...(model.basis.kind === "fixed" ? {} : { alpha, beta }) };
+  page.refining = stop;
+  byId("refine").textContent = "Stop";
+  Object.assign(byId("refine-progress"), { hidden: false, value: 0 });
+  tell("Refining …");
+  try {
+    const response = await send(`v1/models/${model.name}:refine`, { instances: [instance], parameters }, stop.signal);
+    for await (const line of readLines(response)) {
+      if (stop.signal.aborted) break;
+      page.refined = { alpha, beta, ...line };
+      byId("refine-progress").value = line.share;
+      render();
+      if (line.done) tell(refinedNow() ? describeRefined(page.refined) : "The values of the weighting before are refined.");
+    }
+    if (stop.signal.aborted) tell("The refinement was stopped.");
+  } catch (error) {
+    tell(stop.signal.aborted ? "The refinement was stopped." : error.message, !stop.signal.aborted);
+  } finally {
+    page.refining = null;
+    byId("refine").textContent = "Refine";
+    byId("refine-progress").hidden = true;
+  }
+}
+
+async function* readLines(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    yield* lines.map((line) => JSON.parse(line));
+  }
+}
+
 // ---- downloads ------------------------------------------------------------------------------------------------------
 
 function save(name, blob) {
@@ -417,6 +495,7 @@ function explanation() {
   return {
     model: model.name, version: model.version, ...weighting(), total: total(), outputs: model.outputs, players: model.players.names,
     values: computeValues(), base_values: model.base_values, predictions: answer.predictions, instance: page.instance,
+    standard_errors: refinedNow()?.stderr ?? null, sampled_coalitions: refinedNow()?.calls ?? 0,
   };
 }
 
@@ -457,22 +536,28 @@ function drawPicture() {
 function pythonCode() {
   const { model, output } = page;
   const { alpha, beta } = weighting();
-  const isFixed = model.basis.kind === "fixed";
-  const load = model.runtime === "onnxruntime" ? `fw.load_onnx("${model.name}.onnx")` : `fw.load("${model.name}")`;
   const row = 'json.load(open("explanation.json"))["instance"]';
-  const x = model.is_frame ? `pd.DataFrame([${row}])` : `np.array([${row}])`;
-  const weights = isFixed ? "" : `weights=fw.Beta(${alpha}, ${beta}), `;
-  return [
+  const weights = model.basis.kind === "fixed" ? "" : `weights=fw.Beta(${alpha}, ${beta}), `;
+  const lines = [
     `import json, fwshapley as fw, ${model.is_frame ? "pandas as pd" : "numpy as np"}`,
-    `x = ${x}  # of Download JSON`,
-    `${load}.explain(x, ${weights}outputs=[${output}], total="${total()}").values`,
-  ].join("\n");
+    model.code,
+    `x = ${model.is_frame ? `pd.DataFrame([${row}])` : `np.array([${row}])`}  # of Download JSON`,
+  ];
+  const refined = refinedNow();
+  if (refined && total() === "raw") {
+    lines.push(`rounds = [explainer.refine(x, ${weights}outputs=[${output}], seed=seed) for seed in range(${refined.round})]`);
+    lines.push("sum(one.values for one in rounds) / len(rounds)");
+  } else {
+    lines.push(`explainer.explain(x, ${weights}outputs=[${output}], total="${total()}").values`);
+  }
+  return lines.join("\n");
 }
 
 // ---- start ----------------------------------------------------------------------------------------------------------
 
 function start(model) {
-  Object.assign(page, { model, instance: null, answer: null, output: 0 });
+  page.refining?.abort();
+  Object.assign(page, { model, instance: null, answer: null, output: 0, refined: null });
   byId("main").hidden = false;
   byId("fidelity").textContent = model.fidelity;
   byId("about").textContent = `${model.name}: ${model.kind} explainer of ${model.players.names.length} players, ${model.runtime}; fwshapley ${model.version}.`;
@@ -483,6 +568,7 @@ function start(model) {
   byId("efficient").checked = model.basis.kind === "fixed";
   byId("efficient").disabled = model.basis.kind === "fixed";
   byId("all").parentElement.hidden = model.outputs.length < 2;
+  byId("refine-row").hidden = !model.can_refine || page.answers !== null;
   showSamples();
   makeForm();
   if (model.samples.length) show(model.samples[0]);
@@ -535,6 +621,7 @@ function connect() {
   });
   byId("presets").replaceChildren(...buttons);
   for (const id of ["efficient", "all"]) byId(id).addEventListener("change", render);
+  byId("refine").addEventListener("click", refine);
   byId("form").addEventListener("submit", readForm);
   byId("upload").addEventListener("change", upload);
   byId("model").addEventListener("change", (event) => openModel(event.target.value));

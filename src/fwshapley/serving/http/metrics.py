@@ -30,6 +30,22 @@ class Metrics:
             "fwshapley_reloads", "Reloads of the models by result.", ["result"], registry=self.registry
         )
 
+        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """Count an answered request.
+
+        Args:
+            route: its path, with {name} for the name of a model.
+            status: of its answer.
+            seconds: from its head to its last byte.
+        """
+        children = self._children.get((route, status))
+        if children is None:  # it takes a while to find them
+            children = self._children[route, status] = (self.requests.labels(route, status), self.seconds.labels(route))
+        children[0].inc()
+        children[1].observe(seconds)
+
     def write(self) -> bytes:
         """Return all metrics as text."""
         return generate_latest(self.registry)

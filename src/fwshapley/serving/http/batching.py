@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
+from fwshapley.serving.query import Query
 from fwshapley.serving.request_errors import BUSY, LATE, RequestError
-from fwshapley.serving.served_model import ServedModel
+from fwshapley.serving.served_model import Answer, ServedModel
+
+LATER = {"retry-after": "1"}
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,14 @@ class BatchLimits:
     seconds: float = 60.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Job:
     """A request that waits."""
 
     prepared: Any
     count: int
-    key: Hashable
-    result: asyncio.Future[Any]
+    query: Query
+    answer: asyncio.Future[Answer]
 
 
 class MicroBatcher:
@@ -54,40 +57,38 @@ class MicroBatcher:
         observe: is told the number of inputs of each batch.
     """
 
-    def __init__(self, model: ServedModel[Any, Any], limits: BatchLimits, executor: Executor, observe: Any) -> None:  # noqa: ANN401 - a function
+    def __init__(
+        self, model: ServedModel[Any], limits: BatchLimits, executor: Executor, observe: Callable[[float], None]
+    ) -> None:
         self.model, self.limits = model, limits
         self._executor, self._observe = executor, observe
         self._waiting: deque[_Job] = deque()
         self._worker: asyncio.Task[None] | None = None
+        self.queued = 0
 
-    @property
-    def queued(self) -> int:
-        """Number of inputs that wait."""
-        return sum(job.count for job in self._waiting)
-
-    async def submit(self, prepared: Any, count: int, key: Hashable) -> Any:  # noqa: ANN401 - of the model
-        """Return the result of a request; raise a RequestError if too many wait, or it takes too long.
+    async def submit(self, prepared: Any, count: int, query: Query) -> Answer:  # noqa: ANN401 - of the model
+        """Return the answer to a request; raise a RequestError if too many wait, or it takes too long.
 
         Args:
             prepared: inputs, from the model.
             count: number of inputs.
-            key: what it must have in common with the others of a batch.
+            query: what to compute for them.
         """
         if self._waiting and self.queued + count > self.limits.queued:
-            raise RequestError(f"{self.queued:,} inputs wait already: try again later", status=BUSY, retry_after=1)
-        job = _Job(prepared, count, key, asyncio.get_running_loop().create_future())
+            raise RequestError(f"{self.queued:,} inputs wait already: try again later", status=BUSY, headers=LATER)
+        loop = asyncio.get_running_loop()
+        job = _Job(prepared, count, query, loop.create_future())
         self._waiting.append(job)
+        self.queued += count
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
+        late = loop.call_later(self.limits.seconds, self._give_up, job)
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                return await job.result
-        except TimeoutError as error:
-            seconds = f"{self.limits.seconds:g} s"
-            raise RequestError(f"no result within {seconds}", status=LATE, retry_after=1) from error
+            return await job.answer
         finally:
-            if job in self._waiting:  # its client has left, or it is late
-                self._waiting.remove(job)
+            late.cancel()
+            if job.answer.cancelled():  # its client has left
+                self._forget(job)
 
     async def _work(self) -> None:
         """Compute batches until nobody waits."""
@@ -100,31 +101,50 @@ class MicroBatcher:
 
     async def _run(self, jobs: Sequence[_Job]) -> None:
         """Compute a batch; if it fails, each of its requests alone, so that one cannot fail the others."""
-        loop = asyncio.get_running_loop()
-        prepared = [job.prepared for job in jobs]
+        requests = [(job.prepared, job.query) for job in jobs]
         try:
-            results = await loop.run_in_executor(self._executor, self.model.compute, prepared, jobs[0].key)
+            answers = await asyncio.get_running_loop().run_in_executor(self._executor, self.model.answer, requests)
         except Exception as error:  # noqa: BLE001 - it is the answer to the request
             if len(jobs) == 1:
-                if not jobs[0].result.done():
-                    jobs[0].result.set_exception(error)
+                if not jobs[0].answer.done():
+                    jobs[0].answer.set_exception(error)
                 return
             for job in jobs:
                 await self._run([job])
             return
-        for job, result in zip(jobs, results, strict=True):
-            if not job.result.done():
-                job.result.set_result(result)
+        for job, answer in zip(jobs, answers, strict=True):
+            if not job.answer.done():
+                job.answer.set_result(answer)
 
     def _take(self) -> list[_Job]:
         """Remove the first request and those that can be computed with it, in order."""
-        first = self._waiting.popleft()
-        jobs, count = [first], first.count
-        for job in list(self._waiting):
-            if count + job.count > self.limits.rows:
+        key = self.model.batch_key(self._waiting[0].query)
+        jobs: list[_Job] = []
+        others: list[_Job] = []
+        count = 0
+        while self._waiting:
+            job = self._waiting.popleft()
+            if self.model.batch_key(job.query) != key:
+                others.append(job)
+            elif jobs and count + job.count > self.limits.rows:
+                others.append(job)
                 break
-            if job.key == first.key:
-                self._waiting.remove(job)
+            else:
                 jobs.append(job)
                 count += job.count
+        self._waiting.extendleft(reversed(others))
+        self.queued -= count
         return jobs
+
+    def _give_up(self, job: _Job) -> None:
+        """Answer a request that is late."""
+        self._forget(job)
+        if not job.answer.done():
+            message = f"no result within {self.limits.seconds:g} s"
+            job.answer.set_exception(RequestError(message, status=LATE, headers=LATER))
+
+    def _forget(self, job: _Job) -> None:
+        """Remove a request that still waits."""
+        if job in self._waiting:
+            self._waiting.remove(job)
+            self.queued -= job.count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fwshapley.serving.http.messages import read_json, write_json
 from fwshapley.serving.request_errors import MALFORMED, RequestError
 
 HEADER = "inference-header-content-length"
@@ -45,16 +45,6 @@ class InferRequest(NamedTuple):
     binary: bool
 
 
-def parse_json(body: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Return the JSON of a body; raise a RequestError unless it is JSON of finite numbers."""
-    try:
-        return json.loads(body, parse_constant=_refuse_constant)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise RequestError(f"the body is not JSON: {error}", status=MALFORMED) from error
-    except ValueError as error:  # of `parse_constant`, or a whole number of too many digits
-        raise RequestError(f"the body is not JSON: {str(error)[:100]}", status=MALFORMED) from error
-
-
 def read_infer_request(body: bytes, header_length: str | None) -> InferRequest:
     """Return the tensors and parameters of a request; raise a RequestError that names what is wrong.
 
@@ -67,7 +57,7 @@ def read_infer_request(body: bytes, header_length: str | None) -> InferRequest:
         if not header_length.isdecimal() or not 0 < int(header_length) <= len(body):
             raise RequestError("it must be the length of the JSON in bytes", HEADER, status=MALFORMED)
         length = int(header_length)
-    request = parse_json(body[:length])
+    request = read_json(body[:length])
     if not isinstance(request, dict):
         raise RequestError("the body must be an object", status=MALFORMED)
     given = request.get("id")
@@ -105,9 +95,9 @@ def write_infer_response(
             output["parameters"] = {"binary_data_size": len(blob)}
             blobs.append(blob)
         else:
-            output["data"] = tensor.ravel().tolist()
+            output["data"] = tensor.ravel()
         outputs.append(output)
-    text = json.dumps({**facts, "outputs": outputs}).encode()
+    text = write_json({**facts, "outputs": outputs})
     return b"".join([text, *blobs]), len(text) if blobs else None
 
 
@@ -129,7 +119,7 @@ def _read_inputs(inputs: object, blob: memoryview) -> dict[str, NDArray[Any]]:
             continue
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= len(blob):
             raise RequestError("there are not as many bytes after the JSON", f"{field}.parameters.binary_data_size")
-        tensors[tensor["name"]] = _from_bytes(tensor.get("datatype"), shape, bytes(blob[:size]), field)
+        tensors[tensor["name"]] = _from_bytes(tensor.get("datatype"), shape, blob[:size], field)
         blob = blob[size:]
     if len(blob):
         raise RequestError(f"{len(blob):,} bytes after the JSON belong to no tensor", "inputs")
@@ -163,10 +153,10 @@ def _from_json(tensor: Mapping[str, Any], shape: tuple[int, ...], field: str) ->
     return array
 
 
-def _from_bytes(kind: object, shape: tuple[int, ...], blob: bytes, field: str) -> NDArray[Any]:
+def _from_bytes(kind: object, shape: tuple[int, ...], blob: memoryview, field: str) -> NDArray[Any]:
     count = math.prod(shape)
     if kind == BYTES:
-        texts = _split_texts(blob, field)
+        texts = _split_texts(bytes(blob), field)
         if len(texts) != count:
             raise RequestError(f"expected {count:,} texts for shape {shape}, got {len(texts):,}", field)
         return np.array(texts, dtype=object).reshape(shape)
@@ -219,7 +209,3 @@ def select_outputs(tensors: Mapping[str, NDArray[Any]], wanted: Sequence[str] | 
         if name not in tensors:
             raise RequestError(f"there is no such output; there are {', '.join(tensors)}", f"outputs[{place}].name")
     return {name: tensors[name] for name in wanted}
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number of JSON; a missing entry is null")

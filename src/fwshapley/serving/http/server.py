@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import gc
 import logging
 import signal
 import sys
@@ -11,14 +11,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from datetime import UTC, datetime
 from typing import Any
 
 import uvicorn
 
-from fwshapley.serving.application import make_app
-from fwshapley.serving.service import Models, Service
-from fwshapley.serving.settings import ServerSettings
+from fwshapley.serving.http import page_routes, protocol_v1, protocol_v2, refining
+from fwshapley.serving.http.application import Application, Route
+from fwshapley.serving.http.connection import HttpConnection
+from fwshapley.serving.http.messages import Reply, Request, write_json
+from fwshapley.serving.http.metrics import Metrics
+from fwshapley.serving.http.openapi import describe_routes
+from fwshapley.serving.http.service import Models, Service
+from fwshapley.serving.http.settings import ServerSettings
 
 TICKS_PER_SECOND = 10
 
@@ -37,14 +42,26 @@ class HttpServer(uvicorn.Server):
     ) -> None:
         self._settings, self._when_ready = settings, when_ready
         self._silent: dict[tuple[Any, Any], float] = {}  # connections after their last request, and since when
-        app = make_app(load, settings)
-        self.service: Service = app.state.service
+        self.service = Service(load, settings, Metrics())
+        routes = [
+            route
+            for part in (protocol_v1, protocol_v2, refining, page_routes)
+            for route in part.make_routes(self.service)
+        ]
+        described = Reply(write_json(describe_routes(routes)))
+
+        async def describe(_: Request) -> Reply:
+            return described
+
+        routes.append(Route("GET", "/openapi.json", describe))
+        app = Application(routes, settings, self.service.metrics)
         super().__init__(
             uvicorn.Config(
                 app,
                 host=settings.host,
                 port=settings.port,
-                http="httptools" if find_spec("httptools") else "h11",  # the first one is faster
+                http=HttpConnection,
+                lifespan="off",
                 access_log=False,
                 log_config=None,
                 server_header=False,
@@ -52,7 +69,6 @@ class HttpServer(uvicorn.Server):
                 ws="none",
                 limit_concurrency=settings.max_connections,
                 timeout_graceful_shutdown=int(settings.shutdown_seconds),
-                h11_max_incomplete_event_size=2**16,
             )
         )
 
@@ -61,6 +77,7 @@ class HttpServer(uvicorn.Server):
         await super().startup(sockets)
         if not self.started:
             return
+        gc.freeze()  # what is loaded need not be looked through again and again
         if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             reloads: set[asyncio.Task[None]] = set()
 
@@ -72,6 +89,11 @@ class HttpServer(uvicorn.Server):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         self._when_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def shutdown(self, sockets: Any = None) -> None:  # noqa: ANN401 - as in the base class
+        """Finish what was accepted, and stop."""
+        await super().shutdown(sockets)
+        await asyncio.to_thread(self.service.close)
 
     async def on_tick(self, counter: int) -> bool:
         """Close connections that send no whole head of a request in time, once a second."""
@@ -115,13 +137,15 @@ class _JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        text = record.getMessage()
-        facts = json.loads(text) if text.startswith("{") else {"event": text}
-        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        line = {"time": f"{when}.{int(record.msecs):03d}Z", "level": record.levelname.lower(), **facts}
+        facts = record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
+        line = {"time": _spell_time(record.created), "level": record.levelname.lower(), **facts}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line)
+        return write_json(line).decode()
+
+
+def _spell_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def _is_waiting(connection: Any) -> bool:  # noqa: ANN401 - a protocol of uvicorn

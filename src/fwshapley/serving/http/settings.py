@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fwshapley.serving.batching import BatchLimits
+from fwshapley.serving.http.batching import BatchLimits
 
 MEBIBYTE = 2**20
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
