@@ -19,6 +19,7 @@ LAYERS = [
     ("objectives",),
     ("explanation", "trees"),
     ("valuation",),
+    ("audit",),
     ("datasets",),
     ("serving",),
     ("fwshapley",),  # the package itself, __init__.py

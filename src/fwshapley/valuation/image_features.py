@@ -34,6 +34,8 @@ from fwshapley.training.batches import Batch, Loss
 from fwshapley.training.budget import Budget, TrainingOptions, check_budget
 from fwshapley.training.loop import train
 from fwshapley.training.shared_state import private_randomness
+from fwshapley.valuation.folds import draw_folds
+from fwshapley.valuation.training_margins import MarginRecorder, margins_of, recorder_in
 from fwshapley.valuation.validation import check_labels
 
 Pixels = Float32[Tensor, "n channels height width"]
@@ -57,12 +59,17 @@ class CrossFit:
         folds: the fold of each image.
         networks: one for each fold, from images to logits of classes.
         agreement: share of the images whose label is the one that their network predicts.
+        margins: margin of each image's label while networks were trained on it: its logit minus the largest of the
+            other classes, averaged over the steps of the training and over these networks. Low for wrong labels.
+        probabilities: of the classes for each image, by each network, (networks, n, classes).
     """
 
     features: Float32[Tensor, "n features"]
     folds: Int64[Tensor, " n"]
     networks: tuple[nn.Module, ...]
     agreement: float
+    margins: Float32[Tensor, " n"]
+    probabilities: Float32[Tensor, "networks n classes"]
 
     @property
     def n_channels(self) -> int:
@@ -133,15 +140,17 @@ def cross_fit(
     targets = torch.from_numpy(numbers)
     torch_device = choose_device(device)
     identity = {} if folder is None else {"points": digest({"images": pixels, "labels": targets, "folds": fold_of})}
-    features = torch.empty(len(pixels), len(classes))
+    logits = torch.empty(count, len(pixels), len(classes))
+    margins = torch.zeros(len(pixels))
     networks = []
     for fold in range(count):
         held_out = fold_of == fold
         share = None if budget is None else budget.part(1 / count)
         before = 0.0 if share is None else fold * (share.seconds or 0.0)
         network = _new_network(pixels, len(classes), seed, torch_device)
+        recorder = MarginRecorder(network, int((~held_out).sum()))
         train(
-            network,
+            recorder,
             _classification(pixels[~held_out], targets[~held_out]),
             TrainingOptions(
                 _default_budget(int((~held_out).sum())) if share is None else share,
@@ -158,10 +167,13 @@ def cross_fit(
             identity=identity,
             description=f"training network {fold + 1} of {count}",
         )
-        features[held_out] = _log_probabilities(network, pixels[held_out])
+        logits[fold] = _logits(network, pixels)
+        margins[~held_out] += recorder.means(margins_of(logits[fold], targets)[~held_out]) / (count - 1)
         networks.append(network)
+    log_probabilities = logits.log_softmax(2)
+    features = log_probabilities[fold_of, torch.arange(len(pixels))].clamp(min=MIN_LOG)
     agreement = float((features.argmax(1) == targets).float().mean())
-    return CrossFit(features, fold_of, tuple(networks), agreement)
+    return CrossFit(features, fold_of, tuple(networks), agreement, margins, log_probabilities.exp())
 
 
 class Standardize(nn.Module):
@@ -207,11 +219,7 @@ def _check_folds(
                 f"folds must be at most {sizes.min()}, the number of images of class {classes[sizes.argmin()]}, got "
                 f"{folds}; use fewer folds, or drop the class"
             )
-        order = np.random.default_rng(seed).permutation(len(labels))
-        order = order[np.argsort(labels[order], kind="stable")]  # so that each class is spread evenly
-        drawn = torch.empty(len(labels), dtype=torch.int64)
-        drawn[torch.from_numpy(order)] = torch.arange(len(labels)) % folds
-        return drawn
+        return draw_folds(labels, folds, seed)
     chosen = torch.from_numpy(check_labels("folds", folds, len(labels))[0])
     occurs = torch.zeros(len(classes), int(chosen.max()) + 1, dtype=torch.bool)
     occurs[torch.from_numpy(labels), chosen] = True
@@ -236,13 +244,19 @@ def _classification(images: Pixels, targets: Int64[Tensor, " n"]) -> Loss:
     def loss(module: nn.Module, batch: Batch) -> Tensor:
         rows = batch.shard.of(batch.rows)
         device = batch.generator.device
-        return functional.cross_entropy(module(images[rows].to(device)).float(), targets[rows].to(device))
+        labels = targets[rows].to(device)
+        logits = module(images[rows].to(device)).float()
+        recorder_in(module).record(rows, margins_of(logits, labels), torch.ones(len(rows), device=device))
+        return functional.cross_entropy(logits, labels)
 
     return loss
 
 
-@torch.no_grad()
 def _log_probabilities(network: nn.Module, images: Pixels) -> Float32[Tensor, "n classes"]:
+    return _logits(network, images).log_softmax(1).clamp(min=MIN_LOG)
+
+
+@torch.no_grad()
+def _logits(network: nn.Module, images: Pixels) -> Float32[Tensor, "n classes"]:
     device = next(network.parameters()).device
-    logits = torch.cat([network(part.to(device)).float().cpu() for part in split_inputs(images)])
-    return logits.log_softmax(1).clamp(min=MIN_LOG)
+    return torch.cat([network(part.to(device)).float().cpu() for part in split_inputs(images)])

@@ -1,0 +1,3 @@
+from .label_audit import LabelAudit
+
+__all__ = ["LabelAudit"]
