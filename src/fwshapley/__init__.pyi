@@ -1,4 +1,17 @@
-from . import audit, datasets, estimators, explanation, games, players, plots, semivalues, serving, training, trees, valuation
+from . import (
+    audit,
+    datasets,
+    estimators,
+    explanation,
+    games,
+    players,
+    plots,
+    semivalues,
+    serving,
+    training,
+    trees,
+    valuation,
+)
 from ._internal.loading import load
 from ._internal.version import __version__
 from .audit import LabelAudit

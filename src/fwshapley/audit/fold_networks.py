@@ -82,7 +82,11 @@ class NetworkTraining(NamedTuple):
 
 
 def cross_fit_networks(
-    x: NDArray[np.float32], labels: NDArray[np.int64], classes: int, folds: Int64[Tensor, " n"], training: NetworkTraining
+    x: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    classes: int,
+    folds: Int64[Tensor, " n"],
+    training: NetworkTraining,
 ) -> list[CrossFitted]:
     """Train networks on features, and return what those of each kind say of all points.
 
@@ -130,7 +134,9 @@ def _classification(x: Tensor, targets: Int64[Tensor, " n"], learns: Tensor) -> 
         logits = module(x[there]).float()
         margins = margins_of(logits[0].detach(), labels.expand(len(learned), -1))
         recorder_in(module).record(rows, (margins * learned).sum(0), learned.sum(0))
-        losses = functional.cross_entropy(logits.flatten(0, 2), labels.repeat(len(logits) * len(learned)), reduction="none")
+        losses = functional.cross_entropy(
+            logits.flatten(0, 2), labels.repeat(len(logits) * len(learned)), reduction="none"
+        )
         return (losses.view(len(logits), -1) * learned.flatten()).sum(1).mean() / learned.sum().clamp(min=1)
 
     return loss

@@ -57,7 +57,12 @@ class JudgingOptions:
 
 
 def judge_labels(
-    points: AuditPoints, labels: Int64[ndarray, " n"], classes: int, neighbors: Neighbors, options: JudgingOptions, name: str
+    points: AuditPoints,
+    labels: Int64[ndarray, " n"],
+    classes: int,
+    neighbors: Neighbors,
+    options: JudgingOptions,
+    name: str,
 ) -> tuple[Judgement, dict[str, float]]:
     """Return what models and neighbors say of labels, and the weights of the models; from a file if it is there.
 

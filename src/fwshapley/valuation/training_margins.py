@@ -56,9 +56,7 @@ def recorder_in(module: nn.Module) -> MarginRecorder:
     return recorder
 
 
-def margins_of(
-    logits: Float[Tensor, "*batch classes"], labels: Int64[Tensor, "*batch"]
-) -> Float[Tensor, "*batch"]:
+def margins_of(logits: Float[Tensor, "*batch classes"], labels: Int64[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
     """Return the logit of each label minus the largest of the other classes."""
     own = logits.gather(-1, labels[..., None])
     others = logits.scatter(-1, labels[..., None], -torch.inf)

@@ -70,4 +70,3 @@ def _search(factor: Tensor, reference: Tensor, scale: float, k: int, are_points:
     distances = (factor[indices, :-2] - reference[part, None]).norm(dim=2)
     order = distances.sort(dim=1, stable=True).indices[:, :k]
     return Neighbors(indices.gather(1, order), distances.gather(1, order))
-
