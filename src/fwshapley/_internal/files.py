@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -37,6 +38,23 @@ def written_whole(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_written_whole(path: Path) -> Iterator[Path]:
+    """Yield a new folder beside `path` to write to; it becomes `path`, which must be new or empty, without an error."""
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise FileExistsError(f"{path} exists already and is not an empty folder: choose another")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    temporary.mkdir()
+    try:
+        yield temporary
+        if path.exists():
+            path.rmdir()
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_writable(folder: Path, option: str = "--out") -> None:
