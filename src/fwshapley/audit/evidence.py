@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,7 @@ class Judgement:
         votes: how many models predict each class, trained on the point or not.
         disagreement: share of the nearest neighbors with another label.
         values: exact data values for prediction by nearest neighbors.
+        model_weights: weight of each kind of model in the probabilities.
     """
 
     labels: Int64[ndarray, " n"]
@@ -39,6 +41,7 @@ class Judgement:
     votes: Int64[ndarray, "n classes"]
     disagreement: Float64[ndarray, " n"]
     values: Float64[ndarray, " n"]
+    model_weights: Mapping[str, float]
 
     def table(self) -> pd.DataFrame:
         """Return all evidence; a column for each kind."""

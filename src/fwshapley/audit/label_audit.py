@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +16,15 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from fwshapley._internal.checks import Array, check_checkpoint, check_flag, check_jobs, check_seed, check_whole
+from fwshapley._internal.checks import (
+    Array,
+    check_checkpoint,
+    check_flag,
+    check_jobs,
+    check_list,
+    check_seed,
+    check_whole,
+)
 from fwshapley._internal.files import check_writable
 from fwshapley._internal.tensor_checks import choose_device
 from fwshapley.audit.combination import calibrate, learn_combination
@@ -27,12 +37,15 @@ from fwshapley.audit.findings import (
     find_shared,
 )
 from fwshapley.audit.injection import inject_errors
-from fwshapley.audit.judging import JudgingOptions, judge_labels
+from fwshapley.audit.judging import Judge, JudgingOptions
 from fwshapley.audit.points import AuditMetric, AuditPoints, PointForm, read_points
 from fwshapley.audit.reasons import explain_point
+from fwshapley.audit.review.page import write_review
+from fwshapley.audit.suspects import Looks, choose_suspects, describe_suspects, expected_precision, summarize
 from fwshapley.training.batches import derive_seed
 from fwshapley.training.budget import Budget, check_budget
 from fwshapley.valuation.knn.neighbor_search import Neighbors, find_neighbors
+from fwshapley.valuation.report import draw_pictures
 from fwshapley.valuation.validation import check_labels
 
 GIVEN, INJECTED = "given labels", "injected errors"
@@ -83,6 +96,7 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         outliers_: a DataFrame of points that are far from all others, with the mean `distance` to their neighbors
             relative to that of the median point.
         confusions_: a DataFrame of expected numbers of points by given (rows) and true label (columns).
+        neighbors_: indices of the nearest neighbors of each point, (n, k).
         notes_: sentences on how the points were prepared.
 
     Example:
@@ -108,6 +122,7 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     near_duplicates_: pd.DataFrame
     outliers_: pd.DataFrame
     confusions_: pd.DataFrame
+    neighbors_: Int64[ndarray, "n k"]
     notes_: tuple[str, ...]
     judgement_: Judgement
 
@@ -151,10 +166,11 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         if len(points) < MIN_POINTS:
             raise ValueError(f"x must have at least {MIN_POINTS} points to be audited, got {len(points)}")
         neighbors = find_neighbors(points.neighbors, options.k, n_jobs=options.n_jobs, progress=options.progress)
-        given, weights = judge_labels(points, labels, len(classes), neighbors, options, GIVEN)
+        judge = Judge(points, len(classes), neighbors, options)
+        given = judge.judge(labels, GIVEN)
         generator = np.random.default_rng(derive_seed(options.seed, "injected errors", 0))
         noisy, is_injected = inject_errors(labels, given.held_out, generator)
-        injected, _ = judge_labels(points, noisy, len(classes), neighbors, options, INJECTED)
+        injected = judge.judge(noisy, INJECTED)
 
         combination = learn_combination(injected.suspicion(), is_injected)
         share_before = float(expit(combination.log_odds(injected.suspicion())).mean())
@@ -163,7 +179,7 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         self.judgement_ = given
         self.evidence_ = given.table()
         self.evidence_weights_ = dict(zip(COMBINED, combination.weights.tolist(), strict=True))
-        self.model_weights_ = weights
+        self.model_weights_ = dict(given.model_weights)
         self.wrong_probability_ = expit(log_odds)
         self.noise_ = float(self.wrong_probability_.mean())
         self.ranking_ = np.argsort(-log_odds, kind="stable")
@@ -182,8 +198,62 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         if point >= len(self.wrong_probability_):
             raise ValueError(f"point must be below {len(self.wrong_probability_)}, the number of points, got {point}")
         names = [str(name) for name in self.classes_.tolist()]
-        return explain_point(
-            point, self.judgement_, names, self._neighbors.indices[point].numpy(), self._twins.get(point, ())
+        return explain_point(point, self.judgement_, names, self.neighbors_[point], self._twins.get(point, ()))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a table with a row per point: its label, the suggested one, probabilities, rank, and all evidence."""
+        self._check_fitted()
+        rank = np.empty(len(self.ranking_), dtype=np.int64)
+        rank[self.ranking_] = np.arange(1, len(rank) + 1)
+        ours = {
+            "rank": rank,
+            "label": self.classes_[self.judgement_.labels],
+            "suggested": self.suggested_labels_,
+            "suggested_probability": self.suggested_probability_,
+            "wrong_probability": self.wrong_probability_,
+        }
+        return pd.concat([pd.DataFrame(ours), self.evidence_], axis=1)
+
+    def write_review(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        n_points: int | None = None,
+        names: Sequence[object] | None = None,
+        images: Array | None = None,
+        rows: pd.DataFrame | None = None,
+        title: str = "Suspicious labels",
+    ) -> Path:
+        """Write a page on which a person decides on suspicious labels; it is one file that works offline.
+
+        Args:
+            path: of the .html file; an existing one is replaced.
+            n_points: number of points on the page; by default those whose label is wrong with a probability of 10 % or
+                more, up to 1,000.
+            names: of the points; by default their indices.
+            images: pictures of the points, (n, height, width) or (n, channels, height, width); need matplotlib.
+            rows: a DataFrame with a row for each point, which the page shows.
+            title: of the page.
+
+        Returns:
+            The path. `fwshapley.audit.review.decisions.read_decisions` reads what the page exports.
+        """
+        self._check_fitted()
+        n = len(self.wrong_probability_)
+        chosen = choose_suspects(self, None if n_points is None else check_whole("n_points", n_points))
+        called = [str(name) for name in (range(n) if names is None else check_list("names", names))]
+        for name, values in (("names", called), ("rows", rows)):
+            if values is not None and len(values) != n:
+                raise ValueError(f"{name} must have one entry per point, {n}, got {len(values)}")
+        looks = Looks(called, None if images is None else draw_pictures(images, n), rows)
+        return write_review(
+            path,
+            describe_suspects(self, chosen, looks),
+            title=title,
+            classes=[str(name) for name in self.classes_.tolist()],
+            expected_precision=expected_precision(self, chosen).tolist(),
+            summary=summarize(self, "point"),
+            notes=self.notes_,
         )
 
     def find_leakage(self, x: Array) -> pd.DataFrame:
@@ -219,7 +289,7 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         """Set what the neighbors say beside labels."""
         self._form: PointForm = points.form
         self._places = points.neighbors
-        self._neighbors = neighbors
+        self.neighbors_ = neighbors.indices.numpy()
         self._duplicate_distance = duplicate_distance(neighbors)
         self.near_duplicates_ = find_duplicates(neighbors, self.classes_[labels], self._duplicate_distance)
         self.outliers_ = find_outliers(neighbors)

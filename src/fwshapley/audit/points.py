@@ -21,7 +21,7 @@ from fwshapley.valuation.validation import check_points, reorder_columns, scale_
 AuditMetric = Literal["auto", "euclidean", "cosine"]
 
 MAX_COLUMNS = 256
-"""Arrays with more columns are taken for embeddings: models get this many principal components, neighbors the cosine."""
+"""Arrays of more columns are taken for embeddings: models get so many principal components, neighbors the cosine."""
 
 MAX_FITTED = 4096
 """Points that principal components are computed from."""

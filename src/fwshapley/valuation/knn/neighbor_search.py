@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fwshapley._internal.parallel import spread
 from fwshapley._internal.progress import ProgressBar
-from fwshapley.valuation.knn.distances import NEVER, Features, distances_by_product, nearest, place, whole_keys
+from fwshapley.valuation.knn.distances import NEVER, Features, Places, distances_by_product, nearest, place, whole_keys
 
 BLOCK = 64
 """Points whose distances to all others are computed at once."""
@@ -46,20 +46,21 @@ def find_neighbors(
     places = place(x, queries, "euclidean")
     count = len(places.reference)
     k = min(k, len(x) - (queries is None))
-    factor, reference = torch.from_numpy(places.factor), torch.from_numpy(places.reference)
     parts = [slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
-    shared = (factor, reference, places.scale, k, queries is None)
     found = []
     with ProgressBar("finding neighbors", count, enabled=progress) as bar:
-        for part, neighbors in zip(parts, spread(_search, parts, n_jobs, shared=shared, threads=True), strict=True):
+        for part, neighbors in zip(
+            parts, spread(_search, parts, n_jobs, shared=(places, k, queries is None), threads=True), strict=True
+        ):
             found.append(neighbors)
             bar.advance(part.stop - part.start)
     return Neighbors(*map(torch.cat, zip(*found, strict=True)))
 
 
-def _search(factor: Tensor, reference: Tensor, scale: float, k: int, are_points: bool, part: slice) -> Neighbors:  # noqa: FBT001 - `spread` passes positional arguments
+def _search(places: Places, k: int, are_points: bool, part: slice) -> Neighbors:  # noqa: FBT001 - `spread` passes positional arguments
     """Return the neighbors of a part of the queries: candidates by products, then their exact distances."""
-    keys = whole_keys(distances_by_product(reference[part], factor, scale))
+    factor, queries = torch.from_numpy(places.factor), torch.from_numpy(places.reference[part])
+    keys = whole_keys(distances_by_product(queries, factor, places.scale))
     wanted = min(max(DOUBLED * k, k + BLOCK // 2), len(factor) - are_points)
     indices = torch.empty(len(keys), wanted, dtype=torch.int64)
     for row, one in enumerate(keys):
@@ -67,6 +68,6 @@ def _search(factor: Tensor, reference: Tensor, scale: float, k: int, are_points:
             one[part.start + row] = NEVER
         indices[row] = nearest(one, wanted)
     indices = indices.sort(1).values
-    distances = (factor[indices, :-2] - reference[part, None]).norm(dim=2)
+    distances = (factor[indices, :-2] - queries[:, None]).norm(dim=2)
     order = distances.sort(dim=1, stable=True).indices[:, :k]
     return Neighbors(indices.gather(1, order), distances.gather(1, order))
