@@ -29,7 +29,7 @@ class Judgement:
         trained: probabilities by models that were trained on it, wrong label or not.
         margins: margin of the label while networks learned it, averaged over steps and networks.
         votes: how many models predict each class, trained on the point or not.
-        disagreement: share of the nearest neighbors with another label.
+        neighbors: indices of the nearest neighbors.
         values: exact data values for prediction by nearest neighbors.
         model_weights: weight of each kind of model in the probabilities.
     """
@@ -39,7 +39,7 @@ class Judgement:
     trained: Float32[ndarray, "n classes"]
     margins: Float32[ndarray, " n"]
     votes: Int64[ndarray, "n classes"]
-    disagreement: Float64[ndarray, " n"]
+    neighbors: Int64[ndarray, "n k"]
     values: Float64[ndarray, " n"]
     model_weights: Mapping[str, float]
 
@@ -55,7 +55,7 @@ class Judgement:
                 "normalized_margin": own - others.max(1),
                 "trained_confidence": self.trained[rows, self.labels].astype(np.float64),
                 "training_margin": self.margins.astype(np.float64),
-                "neighbor_disagreement": self.disagreement,
+                "neighbor_disagreement": (self.labels[self.neighbors] != self.labels[:, None]).mean(1),
                 "data_value": self.values,
                 "agreement": self.votes[rows, self.labels] / self.votes.sum(1),
             }

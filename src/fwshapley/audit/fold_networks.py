@@ -36,6 +36,10 @@ MIN_BATCH, MAX_BATCH = 16, 256
 BATCHES_PER_PASS = 40
 PREDICTION_BATCH = 4096
 
+GRADIENT_SCALE = 0.01
+"""Gradients are this much smaller, which AdamW does not notice, so that they are never clipped: the norm of all would
+tie each network to the labels that only the others learn."""
+
 
 class FoldNetworks(nn.Module):
     """A perceptron with one hidden layer and a linear model for each fold: (batch, columns) to all their logits."""
@@ -132,6 +136,8 @@ def _classification(x: Tensor, targets: Int64[Tensor, " n"], learns: Tensor) -> 
         there = rows.to(x.device)
         labels, learned = targets[there], learns[:, there]
         logits = module(x[there]).float()
+        if logits.requires_grad:
+            logits.register_hook(lambda gradient: GRADIENT_SCALE * gradient)
         margins = margins_of(logits[0].detach(), labels.expand(len(learned), -1))
         recorder_in(module).record(rows, (margins * learned).sum(0), learned.sum(0))
         losses = functional.cross_entropy(

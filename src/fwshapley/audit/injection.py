@@ -1,8 +1,9 @@
 """Labels that the audit makes wrong itself, to learn what wrong labels look like in these data.
 
-People confuse what looks alike, and sometimes they slip. So half of the injected errors go to a class in proportion to
-its probability for the point, by models that were not trained on the point, and half to any class. Neither goes to the
-class that the models predict: if the label is wrong already, that class is probably the true one.
+People confuse what looks alike, and now and then they slip. So most injected errors are a class drawn in proportion to
+its probability for the point, by models that were not trained on it; the others are any class. If all were, they would
+be easier to find than errors of people, and the probabilities that are learnt from them too low. No injected error is
+the class that the models predict: if the label is wrong already, that class is probably the true one.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ SHARE = 0.08
 
 MIN_FLIPS = 30
 MAX_SHARE = 0.2
-PLAUSIBLE = 0.5
-"""Share of the injected errors that go to probable classes."""
+SLIPS = 0.1
+"""Share of the injected errors that are any class."""
+
+LEAST = 1e-6
+"""Probability that every other class has at least."""
 
 
 def inject_errors(
@@ -38,10 +42,10 @@ def inject_errors(
     is_candidate = possible.any(1)
     count = min(max(round(SHARE * n), MIN_FLIPS), round(MAX_SHARE * n), int(is_candidate.sum()))
     chosen = generator.choice(np.flatnonzero(is_candidate), size=count, replace=False)
-    plausible = _normalized(possible[chosen] * (probabilities[chosen] + np.finfo(np.float32).tiny))
-    anything = _normalized(possible[chosen].astype(np.float64))
-    chances = np.where((generator.random(count) < PLAUSIBLE)[:, None], plausible, anything)
-    drawn = (chances.cumsum(1) > generator.random((count, 1)) * (1 - np.finfo(np.float32).eps)).argmax(1)
+    plausible = possible[chosen] * probabilities[chosen].astype(np.float64).clip(min=LEAST)
+    chances = (1 - SLIPS) * _normalized(plausible) + SLIPS * _normalized(possible[chosen].astype(np.float64))
+    cumulated = chances.cumsum(axis=1)
+    drawn = (cumulated > generator.random((count, 1)) * cumulated[:, -1:]).argmax(axis=1)
     noisy, is_injected = labels.copy(), np.zeros(n, dtype=bool)
     noisy[chosen] = drawn
     is_injected[chosen] = True

@@ -110,7 +110,7 @@ class Judge:
             trained=_mix(shares, [kind.trained for kind in fitted]),
             margins=np.mean([kind.margins for kind in fitted if kind.margins is not None], axis=0),
             votes=np.sum([kind.votes for kind in fitted], axis=0),
-            disagreement=(labels[neighbors.indices.numpy()] != labels[:, None]).mean(1),
+            neighbors=neighbors.indices.numpy(),
             values=valuation.values.numpy(),
             model_weights={kind.kind: float(share) for kind, share in zip(fitted, shares, strict=True)},
         )

@@ -198,7 +198,7 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         if point >= len(self.wrong_probability_):
             raise ValueError(f"point must be below {len(self.wrong_probability_)}, the number of points, got {point}")
         names = [str(name) for name in self.classes_.tolist()]
-        return explain_point(point, self.judgement_, names, self.neighbors_[point], self._twins.get(point, ()))
+        return explain_point(point, self.judgement_, names, self._twins.get(point, ()))
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table with a row per point: its label, the suggested one, probabilities, rank, and all evidence."""
@@ -289,7 +289,7 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         """Set what the neighbors say beside labels."""
         self._form: PointForm = points.form
         self._places = points.neighbors
-        self.neighbors_ = neighbors.indices.numpy()
+        self.neighbors_ = self.judgement_.neighbors
         self._duplicate_distance = duplicate_distance(neighbors)
         self.near_duplicates_ = find_duplicates(neighbors, self.classes_[labels], self._duplicate_distance)
         self.outliers_ = find_outliers(neighbors)

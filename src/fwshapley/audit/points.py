@@ -52,9 +52,9 @@ class PointForm:
     metric: Literal["euclidean", "cosine"]
     center: Float64[ndarray, " columns"]
     components: Float64[ndarray, "kept columns"] | None
-    scale: Float64[ndarray, "*columns"]
+    scale: Float64[ndarray, ...]
 
-    def place(self, name: str, x: Array) -> Float64[ndarray, "n columns"]:
+    def place(self, name: str, x: Array) -> Float64[ndarray, "n kept"]:
         """Return coordinates between which distances are measured, of the points or of others."""
         return self.to_neighbors(self.read(name, x))
 
@@ -71,7 +71,7 @@ class PointForm:
             centered = centered @ self.components.T
         return (centered / self.scale).astype(np.float32)
 
-    def to_neighbors(self, features: Float64[ndarray, "n columns"]) -> Float64[ndarray, "n columns"]:
+    def to_neighbors(self, features: Float64[ndarray, "n columns"]) -> Float64[ndarray, "n kept"]:
         """Return coordinates to measure distances between; for the cosine, centered and of length 1."""
         if self.metric == "euclidean":
             return features
@@ -97,7 +97,7 @@ class AuditPoints:
     form: PointForm
     features: Float64[ndarray, "n columns"]
     neighbors: Float64[ndarray, "n kept"]
-    trees: Float64[ndarray, "n columns"]
+    trees: Float64[ndarray, "n raw"]
     is_category: NDArray[np.bool_]
     images: Tensor | None
     notes: tuple[str, ...]
@@ -150,7 +150,7 @@ def _principal_components(centered: Float64[ndarray, "n columns"]) -> Float64[nd
     return components
 
 
-def _to_codes(x: pd.DataFrame, scaling: TableScaling) -> tuple[Float64[ndarray, "n columns"], NDArray[np.bool_]]:
+def _to_codes(x: pd.DataFrame, scaling: TableScaling) -> tuple[Float64[ndarray, "n raw"], NDArray[np.bool_]]:
     """Return the columns of a DataFrame as numbers and codes of categories, NaN where an entry is missing."""
     kept = [column for column in scaling.columns if column.column.n_codes <= MAX_CATEGORIES]
     names = list(map(str, x.columns))

@@ -6,21 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int64
-from numpy import ndarray
 
 from fwshapley._internal.wording import shortened
 from fwshapley.audit.evidence import Judgement
 
-LOW_VALUE_SHARE = 0.1
-"""Values below this quantile are worth a reason."""
+LOW_SHARE = 0.1
+"""Margins and values below this quantile are worth a reason."""
 
 
 def explain_point(
     point: int,
     judgement: Judgement,
     classes: Sequence[str],
-    neighbors: Int64[ndarray, " k"],
     twins: Sequence[int] = (),
 ) -> tuple[str, ...]:
     """Return what models, neighbors and values say of the label of a point, in short sentences.
@@ -29,7 +26,6 @@ def explain_point(
         point: which.
         judgement: of all points.
         classes: names of the classes.
-        neighbors: the nearest neighbors of the point.
         twins: its near duplicates.
     """
     labels = judgement.labels
@@ -37,13 +33,20 @@ def explain_point(
     reasons = []
     if int((labels == label).sum()) == 1:
         reasons.append(f"no other point has the label {shortened(classes[label])}")
+    reasons.append(_about_held_out(judgement, point, classes))
     votes = judgement.votes[point]
-    winner, total = int(votes.argmax()), int(votes.sum())
-    reasons.append(f"{votes[winner]} of {total} models say {shortened(classes[winner])}")
-    reasons.append(_about_probabilities(judgement, point, winner, classes))
-    names = [classes[int(other)] for other in labels[neighbors]]
+    winner = int(votes.argmax())
+    if winner != label:
+        trained = f"most of them trained with the label {shortened(classes[label])}"
+        reasons.append(f"{votes[winner]} of {votes.sum()} models say {shortened(classes[winner])}, {trained}")
+    rank = float((judgement.margins < judgement.margins[point]).mean())
+    if rank < LOW_SHARE:
+        reasons.append(
+            f"networks resist learning its label: the margin is among the lowest {_percent(rank, least=0.01)}"
+        )
+    names = [classes[int(other)] for other in labels[judgement.neighbors[point]]]
     reasons.append(_about_neighbors(names))
-    if (judgement.values < judgement.values[point]).mean() < LOW_VALUE_SHARE and judgement.values[point] < 0:
+    if (judgement.values < judgement.values[point]).mean() < LOW_SHARE and judgement.values[point] < 0:
         reasons.append("its data value is negative: with this label it misleads predictions of its neighbors")
     differing = [other for other in twins if labels[other] != label]
     if differing:
@@ -52,13 +55,12 @@ def explain_point(
     return tuple(reasons)
 
 
-def _about_probabilities(judgement: Judgement, point: int, winner: int, classes: Sequence[str]) -> str:
-    label = int(judgement.labels[point])
-    held_out, trained = (probabilities[point, label] for probabilities in (judgement.held_out, judgement.trained))
-    text = f"models that were not trained on it give {shortened(classes[label])} {_percent(held_out)}"
-    if winner != label:
-        text += f" and {shortened(classes[winner])} {_percent(judgement.held_out[point, winner])}"
-    return f"{text}; those that were, {_percent(trained)}"
+def _about_held_out(judgement: Judgement, point: int, classes: Sequence[str]) -> str:
+    label, winner = int(judgement.labels[point]), int(judgement.held_out[point].argmax())
+    own, best = (f"{shortened(classes[one])} ({_percent(judgement.held_out[point, one])})" for one in (label, winner))
+    if winner == label:
+        return f"models that were not trained on it say {own}, too"
+    return f"models that were not trained on it say {best}, not {own}"
 
 
 def _about_neighbors(names: Sequence[str]) -> str:
@@ -71,5 +73,7 @@ def _about_neighbors(names: Sequence[str]) -> str:
     return f"{text}, {rest} {shortened(second)}"
 
 
-def _percent(share: float | np.floating) -> str:
-    return "under 1 %" if share < 0.01 else f"{share:.0%}".replace("%", " %")  # noqa: PLR2004 - one percent
+def _percent(share: float | np.floating, least: float = 0.0) -> str:
+    """Return a share in percent, at least some."""
+    shown = max(float(share), least)
+    return "under 1 %" if shown < 0.01 else f"{shown:.0%}".replace("%", " %")  # noqa: PLR2004 - one percent
