@@ -102,7 +102,12 @@ class Judge:
             neighbors = find_neighbors(coordinates, options.k, n_jobs=options.n_jobs, progress=options.progress)
         shares = mixture_weights(fitted, labels)
         valuation = value_neighbors(
-            coordinates, labels, k=neighbors.indices.shape[1], n_jobs=options.n_jobs, progress=options.progress
+            coordinates,
+            labels,
+            k=neighbors.indices.shape[1],
+            task="classification",
+            n_jobs=options.n_jobs,
+            progress=options.progress,
         )
         return Judgement(
             labels=labels,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fwshapley._internal.wording import counted
+from fwshapley._internal.wording import counted, listed
 from fwshapley.audit.photo_features import NAME, has_photo_network
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.pictures.features import Backbone, read_pixels
@@ -66,6 +66,11 @@ def read_to_audit(
         folder = _read_folder(find_pictures(path), pictures)
         return AuditedData(folder, folder.x, folder.labels)
     table = read_table(path, label, task="classification", encoding=encoding, ignore=ignore)
+    if table.classes.numeric and not all(float(name).is_integer() for name in table.classes.names):
+        raise ValueError(
+            f"column {table.label} of {path} has numbers that are not whole ({listed(table.classes.names, most=3)}): "
+            "an audit is of classes. For numbers to predict, use fwshapley value"
+        )
     return _of_table(table)
 
 
