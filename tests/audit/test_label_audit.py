@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from fwshapley.audit.review.decisions import read_decisions
 from fwshapley.valuation import flip_labels
 
 STEPS = fw.Budget(steps=40)
-QUIET = {"progress": False, "device": "cpu"}
+QUIET: dict[str, Any] = {"progress": False, "device": "cpu"}
 
 
 def make_data() -> tuple[pd.DataFrame, NDArray[np.str_], NDArray[np.str_]]:

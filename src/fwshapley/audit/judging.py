@@ -20,7 +20,7 @@ from fwshapley.audit.fold_networks import NetworkTraining, cross_fit_networks
 from fwshapley.audit.points import AuditPoints
 from fwshapley.training.budget import Budget
 from fwshapley.valuation.folds import draw_folds
-from fwshapley.valuation.image_features import cross_fit
+from fwshapley.valuation.image_features import NetworkMaker, cross_fit
 from fwshapley.valuation.knn.neighbor_search import Neighbors, find_neighbors
 from fwshapley.valuation.knn.valuator import value_neighbors
 
@@ -36,6 +36,9 @@ class JudgingOptions:
     Attributes:
         folds: number of folds.
         k: number of nearest neighbors.
+        network: that is trained on images; None is a small one.
+        batch_size: images in a step of its training.
+        learning_rate: of its training.
         budget: of all training for one judgement; None depends on the number of points.
         seed: of folds and models.
         device: where networks are trained.
@@ -47,6 +50,9 @@ class JudgingOptions:
 
     folds: int
     k: int
+    network: NetworkMaker | None
+    batch_size: int
+    learning_rate: float
     budget: Budget | None
     seed: int
     device: torch.device
@@ -154,6 +160,9 @@ class Judge:
             self.points.images,
             labels,
             folds=options.folds,
+            network=options.network,
+            batch_size=options.batch_size,
+            learning_rate=options.learning_rate,
             budget=options.budget,
             seed=options.seed,
             device=options.device,

@@ -22,6 +22,7 @@ from fwshapley._internal.checks import (
     check_flag,
     check_jobs,
     check_list,
+    check_real,
     check_seed,
     check_whole,
 )
@@ -44,6 +45,7 @@ from fwshapley.audit.review.page import write_review
 from fwshapley.audit.suspects import Looks, choose_suspects, describe_suspects, expected_precision, summarize
 from fwshapley.training.batches import derive_seed
 from fwshapley.training.budget import Budget, check_budget
+from fwshapley.valuation.image_features import BATCH_SIZE, LEARNING_RATE, NetworkMaker
 from fwshapley.valuation.knn.neighbor_search import Neighbors, find_neighbors
 from fwshapley.valuation.report import draw_pictures
 from fwshapley.valuation.validation import check_labels
@@ -67,6 +69,10 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         k: number of nearest neighbors.
         metric: how neighbors are found: "euclidean", "cosine" (of centered features), or "auto", which is the cosine
             for arrays of more than 256 columns, since those are embeddings.
+        network: for images, returns a new network given the number of classes, as `cross_fit` takes it; None is a small
+            convolutional network.
+        batch_size: images in a step of its training.
+        learning_rate: of its training.
         budget: of all training together, `fwshapley.Budget`; by default twelve passes over the points.
         seed: of everything random.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
@@ -132,6 +138,9 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         folds: int = 5,
         k: int = 10,
         metric: AuditMetric = "auto",
+        network: NetworkMaker | None = None,
+        batch_size: int = BATCH_SIZE,
+        learning_rate: float = LEARNING_RATE,
         budget: Budget | None = None,
         seed: int = 0,
         device: str = "auto",
@@ -143,6 +152,9 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         self.folds = folds
         self.k = k
         self.metric: AuditMetric = metric
+        self.network = network
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
         self.budget = budget
         self.seed = seed
         self.device = device
@@ -308,6 +320,9 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         return JudgingOptions(
             folds=check_whole("folds", self.folds, 2),
             k=check_whole("k", self.k),
+            network=self.network,
+            batch_size=check_whole("batch_size", self.batch_size),
+            learning_rate=check_real("learning_rate", self.learning_rate),
             budget=None if self.budget is None else self.budget.part(1 / 2),
             seed=check_seed(self.seed),
             device=choose_device(self.device),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fwshapley._internal.checks import Array, check_checkpoint, check_seed, check_whole
+from fwshapley._internal.checks import Array, check_callable, check_checkpoint, check_seed, check_whole
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import check_tensor, choose_device
@@ -39,6 +40,9 @@ from fwshapley.valuation.training_margins import MarginRecorder, margins_of, rec
 from fwshapley.valuation.validation import check_labels
 
 Pixels = Float32[Tensor, "n channels height width"]
+
+NetworkMaker = Callable[[int], nn.Module]
+"""Returns a new network, given the number of classes."""
 
 WIDTH = 16
 MIN_LOG = -7.0
@@ -93,6 +97,9 @@ def cross_fit(
     labels: Array,
     *,
     folds: int | Array = 5,
+    network: NetworkMaker | None = None,
+    batch_size: int = BATCH_SIZE,
+    learning_rate: float = LEARNING_RATE,
     budget: Budget | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
@@ -111,6 +118,10 @@ def cross_fit(
         labels: numbers or text, some of which may be wrong.
         folds: number of folds, drawn at random with all classes in equal shares; or the fold of each image, to keep
             related images together (of one patient, or of one film).
+        network: returns a new network, from standardized images to logits, given the number of classes; None is a small
+            convolutional network. Layers that change images while training, such as shifts, belong into it.
+        batch_size: images in a step.
+        learning_rate: peak of the schedule.
         budget: of all networks together; by default ten passes over the images, and 300 to 3000 steps per network.
         seed: of the folds and the training.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
@@ -127,6 +138,8 @@ def cross_fit(
         torch.Size([360, 2])
     """
     began = time.monotonic()
+    if network is not None:
+        check_callable("network", network)
     pixels = _check_images(images)
     numbers, classes = check_labels("labels", labels, len(pixels))
     fold_of = _check_folds(folds, numbers, classes, check_seed(seed))
@@ -147,15 +160,15 @@ def cross_fit(
         held_out = fold_of == fold
         share = None if budget is None else budget.part(1 / count)
         before = 0.0 if share is None else fold * (share.seconds or 0.0)
-        network = _new_network(pixels, len(classes), seed, torch_device)
-        recorder = MarginRecorder(network, int((~held_out).sum()))
+        module = _new_network(network, pixels, len(classes), seed, torch_device)
+        recorder = MarginRecorder(module, int((~held_out).sum()))
         train(
             recorder,
             _classification(pixels[~held_out], targets[~held_out]),
             TrainingOptions(
-                _default_budget(int((~held_out).sum())) if share is None else share,
-                BATCH_SIZE,
-                LEARNING_RATE,
+                _default_budget(int((~held_out).sum()), batch_size) if share is None else share,
+                batch_size,
+                learning_rate,
                 seed=seed,
                 checkpoint=saved[fold],
                 resume=resume,
@@ -167,9 +180,9 @@ def cross_fit(
             identity=identity,
             description=f"training network {fold + 1} of {count}",
         )
-        logits[fold] = _logits(network, pixels)
+        logits[fold] = _logits(module, pixels)
         margins[~held_out] += recorder.means(margins_of(logits[fold], targets)[~held_out]) / (count - 1)
-        networks.append(network)
+        networks.append(module)
     log_probabilities = logits.log_softmax(2)
     features = log_probabilities[fold_of, torch.arange(len(pixels))].clamp(min=MIN_LOG)
     agreement = float((features.argmax(1) == targets).float().mean())
@@ -229,15 +242,20 @@ def _check_folds(
     return chosen
 
 
-def _new_network(images: Pixels, classes: int, seed: int, device: torch.device) -> nn.Module:
+def _new_network(make: NetworkMaker | None, images: Pixels, classes: int, seed: int, device: torch.device) -> nn.Module:
     with private_randomness(device):
         torch.manual_seed(seed)
-        network = SmallCNN(images.shape[1], classes, min(images.shape[2:]), width=WIDTH)
+        if make is None:
+            network: nn.Module = SmallCNN(images.shape[1], classes, min(images.shape[2:]), width=WIDTH)
+        else:
+            network = make(classes)
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"network must return a torch module, got {type(network).__name__}")
     return nn.Sequential(Standardize(images), network).to(device)
 
 
-def _default_budget(rows: int) -> Budget:
-    return Budget(steps=min(max(PASSES * rows // BATCH_SIZE, MIN_STEPS), MAX_STEPS))
+def _default_budget(rows: int, batch_size: int) -> Budget:
+    return Budget(steps=min(max(PASSES * rows // batch_size, MIN_STEPS), MAX_STEPS))
 
 
 def _classification(images: Pixels, targets: Int64[Tensor, " n"]) -> Loss:
