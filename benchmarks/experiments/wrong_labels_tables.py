@@ -75,8 +75,8 @@ class Data(NamedTuple):
 def main(arguments: argparse.Namespace) -> None:
     """Make labels wrong, audit, judge, print, draw, record."""
     if arguments.draw:
-        tables = recorded("wrong_labels_tables", arguments.out)["tables"]
-        save_figure(partial(draw, tables), "wrong_labels_tables", arguments)
+        earlier = recorded("wrong_labels_tables", arguments.out)["tables"]
+        save_figure(partial(draw, earlier), "wrong_labels_tables", arguments)
         return
     started = time.perf_counter()
     tables: Results = {}

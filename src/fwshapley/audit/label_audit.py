@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 from fwshapley._internal.checks import (
     Array,
+    check_callable,
     check_checkpoint,
     check_flag,
     check_jobs,
@@ -314,6 +315,10 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         check_flag("progress", self.progress)
         if self.budget is not None:
             check_budget(self.budget)
+        if self.network is not None:
+            check_callable("network", self.network)
+        if check_real("learning_rate", self.learning_rate) <= 0:
+            raise ValueError(f"learning_rate must be positive, got {self.learning_rate:g}")
         checkpoint = check_checkpoint(self.checkpoint, resume=self.resume)
         if checkpoint is not None:
             check_writable(checkpoint, "checkpoint=...")
@@ -322,7 +327,7 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             k=check_whole("k", self.k),
             network=self.network,
             batch_size=check_whole("batch_size", self.batch_size),
-            learning_rate=check_real("learning_rate", self.learning_rate),
+            learning_rate=self.learning_rate,
             budget=None if self.budget is None else self.budget.part(1 / 2),
             seed=check_seed(self.seed),
             device=choose_device(self.device),

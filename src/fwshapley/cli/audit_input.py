@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwshapley._internal.wording import counted, listed
-from fwshapley.audit.photo_features import NAME, has_photo_network
+from fwshapley.audit.photo_network import NAME, has_photo_network
 from fwshapley.cli.input_format import InputFormat
 from fwshapley.cli.pictures.features import Backbone, read_pixels
 from fwshapley.cli.pictures.labeled_folder import ClassFolder, Pictures, find_pictures

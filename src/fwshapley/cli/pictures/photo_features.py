@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fwshapley._internal.progress import ProgressBar
 from fwshapley._internal.safetensors_file import check_same_run, load_bundle, save_bundle
-from fwshapley.audit.photo_features import BATCH, NAME, SIDE, PhotoNetwork
+from fwshapley.audit.photo_network import BATCH, NAME, SIDE, PhotoNetwork
 from fwshapley.cli.pictures.files import MAX_UNREADABLE, Size, UnreadableError, about_skipped, load_pixels
 from fwshapley.cli.pictures.labeled_folder import ClassFolder, Pictures
 
