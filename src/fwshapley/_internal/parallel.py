@@ -67,7 +67,7 @@ def _run_on_one_core(function: Callable[..., Returned], *args: Any) -> Returned:
 
 
 def _run_in_worker(function: Callable[..., Returned], *args: Any) -> Returned:  # noqa: ANN401 - passed on as they are
-    with one_core(), openmp_on_one_thread(), BLAS.on_one_thread():
+    with one_core(), _openmp_on_one_thread(), BLAS.on_one_thread():
         return function(*args)
 
 
@@ -116,7 +116,7 @@ def _in_new_thread(function: Callable[[], Returned]) -> Returned:
 
 
 @contextmanager
-def openmp_on_one_thread() -> Iterator[None]:
+def _openmp_on_one_thread() -> Iterator[None]:
     """Limit OpenMP in libraries other than torch, which like torch's counts threads for each thread separately."""
     with _load_libraries(len(sys.modules)).select(user_api="openmp").limit(limits=1):
         yield

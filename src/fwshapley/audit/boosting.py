@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -11,7 +11,6 @@ from numpy import ndarray
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from fwshapley._internal.parallel import count_threads, openmp_on_one_thread, spread
 from fwshapley._internal.progress import ProgressBar
 from fwshapley.audit.cross_fitted import CrossFitted
 from fwshapley.training.budget import Budget
@@ -53,41 +52,36 @@ class BoostingTask:
     seed: int
 
 
-def cross_fit_boosting(task: BoostingTask, *, n_jobs: int | None, progress: bool) -> CrossFitted:
+def cross_fit_boosting(task: BoostingTask, *, progress: bool) -> CrossFitted:
     """Train gradient boosting without each of the folds, and return what the models say of all points.
+
+    The folds are trained one after the other, each on all cores: scikit-learn changes settings of the whole process.
 
     Args:
         task: what it is trained on.
-        n_jobs: number of CPU cores; None is all.
         progress: whether to show progress.
     """
     count = int(task.folds.max()) + 1
     probabilities = np.zeros((count, len(task.x), task.classes), dtype=np.float32)
-    share = None if task.budget is None else task.budget.part(min(count_threads(n_jobs), count) / count)
+    share = None if task.budget is None else task.budget.part(1 / count)
     with ProgressBar("boosting", count, enabled=progress) as bar:
-        shared = (replace(task, budget=share),)
-        for fold, (known, predicted) in enumerate(spread(_predict, range(count), n_jobs, shared=shared, threads=True)):
-            probabilities[fold][:, known] = predicted
+        for fold in range(count):
+            model = _fit(task, task.folds != fold, share)
+            probabilities[fold][:, model.classes_] = model.predict_proba(task.x)
             bar.advance(1)
     return CrossFitted.of("gradient boosting", probabilities, task.folds)
 
 
-def _predict(task: BoostingTask, fold: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Train a model without a fold, by default for some iterations, else until its share of the budget is spent.
-
-    Returns:
-        The classes that it knows, and their probabilities for all points.
-    """
+def _fit(task: BoostingTask, rows: NDArray[np.bool_], budget: Budget | None) -> HistGradientBoostingClassifier:
+    """Train a model on some points, by default for some iterations, else until the budget is spent."""
     began = time.monotonic()
-    budget, rows = task.budget, task.folds != fold
     most = ITERATIONS if budget is None or budget.steps is None else min(budget.steps, ITERATIONS)
     model = HistGradientBoostingClassifier(
         learning_rate=LEARNING_RATE, early_stopping=False, warm_start=True, random_state=task.seed % 2**32,
         categorical_features=task.is_category if task.is_category.any() else None,
     )  # fmt: skip
-    with openmp_on_one_thread():  # as `spread` limits torch: the other folds use the other cores
-        for iterations in range(min(STEP, most), most + STEP, STEP):
-            model.set_params(max_iter=min(iterations, most)).fit(task.x[rows], task.labels[rows])
-            if budget is not None and budget.spent(0, time.monotonic() - began) >= 1:
-                break
-        return model.classes_, model.predict_proba(task.x)
+    for iterations in range(min(STEP, most), most + STEP, STEP):
+        model.set_params(max_iter=min(iterations, most)).fit(task.x[rows], task.labels[rows])
+        if budget is not None and budget.spent(0, time.monotonic() - began) >= 1:
+            break
+    return model

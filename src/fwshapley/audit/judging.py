@@ -148,7 +148,7 @@ class Judge:
             task = BoostingTask(
                 points.trees, points.is_category, labels, self.classes, folds.numpy(), share, options.seed
             )
-            fitted.append(cross_fit_boosting(task, n_jobs=options.n_jobs, progress=options.progress))
+            fitted.append(cross_fit_boosting(task, progress=options.progress))
         return fitted
 
     def _fit_to_images(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 import pandas as pd
@@ -200,18 +200,18 @@ class LabelAudit(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         self._find(points, neighbors, labels)
         return self
 
-    def reasons(self, point: int) -> tuple[str, ...]:
+    def reasons(self, point: SupportsIndex) -> tuple[str, ...]:
         """Return what models, neighbors and values say of the label of a point, in short sentences.
 
         Args:
             point: index of the point.
         """
         self._check_fitted()
-        point = check_whole("point", point, 0)
-        if point >= len(self.wrong_probability_):
-            raise ValueError(f"point must be below {len(self.wrong_probability_)}, the number of points, got {point}")
+        chosen = check_whole("point", point, 0)
+        if chosen >= len(self.wrong_probability_):
+            raise ValueError(f"point must be below {len(self.wrong_probability_)}, the number of points, got {chosen}")
         names = [str(name) for name in self.classes_.tolist()]
-        return explain_point(point, self.judgement_, names, self._twins.get(point, ()))
+        return explain_point(chosen, self.judgement_, names, self._twins.get(chosen, ()))
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table with a row per point: its label, the suggested one, probabilities, rank, and all evidence."""

@@ -43,7 +43,8 @@ def read_photos(folder: ClassFolder, kept: Path, *, resume: bool, device: str) -
     if len(skipped) > MAX_UNREADABLE * len(folder):
         raise UnreadableError(f"{len(skipped):,} of {len(folder):,} files of {folder.path} cannot be read as pictures")
     readable = folder.without([folder.name_of(picture) for picture in skipped]) if skipped else folder
-    notes = [*folder.notes, f"Features: {features.shape[1]:,} outputs of EfficientNet-Lite0, trained on ImageNet"]
+    about = f"Features: {features.shape[1]:,} outputs of EfficientNet-Lite0, trained on ImageNet"
+    notes = [*folder.notes, f"{about}; --backbone none trains networks on the pictures instead"]
     if skipped:
         notes.append(about_skipped([folder.files[picture] for picture in skipped], len(folder)))
     return Pictures.of(readable, features, notes, {"features": NAME, "side": SIDE})
