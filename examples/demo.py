@@ -7,6 +7,7 @@
 3. Compare both, and a random order, with exact values (16 players have 65,536 coalitions) and by inclusion curves.
 4. Do the same for a table: which measurements move the predicted progress of a disease.
 5. Make a tenth of the labels of digits wrong; exact nearest-neighbor values find most of them.
+6. Audit these labels: how probable it is that each is wrong, which is right, and why; writes demo/review.html.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def main() -> None:
     explain_digits(report, console, arguments.seconds, arguments.exact, out=arguments.out)
     explain_table(report, console, arguments.seconds / 3, arguments.exact)
     value_digits(report, console)
+    audit_digits(report, console, arguments.seconds / 3, out=arguments.out)
     report.text(f"Made by examples/demo.py in {time.perf_counter() - started:.0f} s, fwshapley {fw.__version__}.")
     console.print(f"[bold]{report.write(arguments.out / 'report.html')}[/bold] has the tables and pictures.")
     console.print("fwshapley serve --demo shows explanations in a browser, with sliders for the weighting.")
@@ -165,6 +167,35 @@ def value_digits(report: Report, console: Console) -> None:
     picture = plot_gallery(x[suspects].numpy(), titles, [bool(wrong[row]) for row in suspects])
     report.figure(picture, f"The {MOST_SUSPICIOUS} most suspicious images with their labels; wrong ones are orange.")
     report.figure(valuation.of(fw.Shapley()).plot(), "All values: points left of 0 make predictions worse.")
+
+
+def audit_digits(report: Report, console: Console, seconds: float, *, out: Path) -> None:
+    """Audit the labels of training images, compare with the truth, and write the page of a review."""
+    x, truth = bundled.digit_images()
+    labels, wrong = flip_labels(truth, share=0.1, seed=0)
+    start = time.perf_counter()
+    audit = fw.LabelAudit(budget=fw.Budget(seconds=seconds)).fit(x.flatten(1), labels)
+    took = time.perf_counter() - start
+    likely = torch.from_numpy(audit.wrong_probability_ > 0.5)
+    suggested = torch.from_numpy(audit.suggested_labels_)
+    found = f"{int((likely & wrong).sum())} of {int(wrong.sum())} wrong labels found"
+    right = f"{float((suggested == truth)[likely].double().mean()):.0%} of the suggested labels are right"
+    alarms = f"{int((likely & ~wrong).sum())} of {int((~wrong).sum())} correct labels suspected"
+    console.print(f"Audit: {found}, {alarms}; {right}; {took:.0f} s.")
+    path = audit.write_review(out / "review.html", images=x, title="Suspicious digits")
+    console.print(f"[bold]{path}[/bold] is where a person decides on them.")
+    measured = {**dict(audit.evidence_.items()), "the combination": -audit.wrong_probability_}
+    rows = []
+    for name, values in measured.items():
+        low = -values if name == "neighbor_disagreement" else values
+        detection = measure_detection(torch.as_tensor(low), wrong)
+        rows.append([str(name).replace("_", " "), f"{detection.auroc:.4f}", f"{detection.found_at_10:.0%}"])
+    report.section("Audit of the labels").text(
+        f"{found}, {alarms}; {right}. The audit estimates that {audit.noise_:.1%} of the labels are wrong. It took "
+        f"{took:.0f} s. The page review.html is where a person decides."
+    )
+    report.table(["evidence", "AUROC", "found in the first 10 %"], rows, "Each kind of evidence, and all combined.")
+    report.text(f"Why the first suspect: {'; '.join(audit.reasons(int(audit.ranking_[0])))}.")
 
 
 def second_surrogate(task: bundled.Task, seconds: float) -> Evaluator:

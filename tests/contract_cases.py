@@ -784,6 +784,9 @@ named(
     lambda w, **bad: w.cross_fit(w.pictures, **bad),
     {
         "labels": PICTURE_LABELS,
+        "network": {"text": "resnet", "not a module": lambda classes: classes},
+        "batch_size": ABOVE_ZERO,
+        "learning_rate": POSITIVE,
         "budget": BUDGETS,
         "seed": SEEDS | GENERATORS,
         "device": DEVICES,
@@ -2118,3 +2121,102 @@ enumerated_type = fw.InterventionalExplainer
 each(enumerated_type.save, "path", PATHS, lambda _, bad: enumerated().save(bad))
 row(enumerated_type.save, "path is a folder", "folder", lambda w: enumerated().save(w.folder))
 files(enumerated_type.load, lambda _, bad: enumerated_type.load(bad), *READ, "attribution")
+
+
+# Audits of labels
+
+
+@cache
+def audited() -> Any:  # noqa: ANN401 - untyped, as all that is called
+    """A fitted audit."""
+    return new_audit().fit(rows(24, 2), [0, 1] * 12)
+
+
+def new_audit(**options: Any) -> Any:  # noqa: ANN401 - any argument
+    """Return an audit that is not fitted."""
+    quick = {"folds": 2, "k": 3, "budget": fw.Budget(steps=2), "device": "cpu", "progress": False}
+    return fw.LabelAudit(**quick | options)
+
+
+named(
+    fw.LabelAudit,
+    lambda _, **bad: new_audit(**bad).fit(rows(24, 2), [0, 1] * 12),
+    {
+        "folds": EVERY_WHOLE | {"one": 1},
+        "k": ABOVE_ZERO,
+        "metric": CHOICE,
+        "batch_size": ABOVE_ZERO,
+        "learning_rate": POSITIVE,
+        "network": {"text": "resnet"},
+        "budget": BUDGETS,
+        "seed": SEEDS,
+        "device": DEVICES,
+        "n_jobs": JOBS,
+        "checkpoint": {"a number": 3, "a list": []},
+        "resume": {"text": "yes"},
+        "progress": {"text": "yes"},
+    },
+)
+each(fw.LabelAudit.fit, "x", POINTS, lambda w, bad: new_audit().fit(bad, w.labels), words="x|y")
+each(fw.LabelAudit.fit, "y", CLASSES, lambda w, bad: new_audit().fit(w.points, bad))
+each(
+    fw.LabelAudit.reasons, "point", WHOLE | {"a fraction": 1.5, "too large": 24}, lambda _, bad: audited().reasons(bad)
+)
+each(
+    fw.LabelAudit.find_leakage,
+    "x",
+    without(POINTS, "of another length"),
+    lambda _, bad: audited().find_leakage(bad),
+    words="x|y",
+)
+named(
+    fw.LabelAudit.write_review,
+    lambda w, **bad: audited().write_review(**{"path": w.folder / "review.html"} | bad),
+    {
+        "path": PATHS,
+        "n_points": ABOVE_ZERO,
+        "names": {"text": "cats", "too few": ["a"]},
+        "images": {"too few": images(3)},
+        "rows": {"too few": pd.DataFrame({"a": [1]})},
+        "title": {"None": None},
+    },
+)
+for name in ("reasons", "find_leakage", "to_dataframe"):
+    ask = getattr(fw.LabelAudit, name)
+    if name != "to_dataframe":
+        row(ask, "not fitted", "fit", lambda _, name=name: getattr(new_audit(), name)(0), UNREADY)
+review: Any = fwshapley.audit
+each(
+    review.photo_features,
+    "images",
+    {"a table": rows(3, 2), "negative": -images(2) - 1},
+    lambda _, bad: review.photo_features(bad),
+)
+SUSPECT = review.ReviewPoint(0, "1", "cat", "dog", 0.9, 0.9)
+named(
+    review.write_review,
+    lambda w, **bad: review.write_review(
+        **{
+            "path": w.folder / "page.html",
+            "points": [SUSPECT],
+            "title": "Pets",
+            "classes": ["cat", "dog"],
+            "expected_precision": [0.9],
+        }
+        | bad
+    ),
+    {
+        "path": PATHS,
+        "points": {"None": None, "empty": [], "numbers": [1]},
+        "classes": {"text": "cat", "unknown": ["cow"]},
+        "expected_precision": {"too many": [0.9, 0.8], "too large": [2.0]},
+    },
+)
+each(review.read_decisions, "path", PATHS, lambda _, bad: review.read_decisions(bad))
+named(
+    review.apply_decisions,
+    lambda w, **bad: review.apply_decisions(
+        **{"decisions": [], "data": w.files["text"], "out": w.folder / "new"} | bad
+    ),
+    {"decisions": {"None": None, "numbers": [1]}, "data": PATHS, "out": PATHS},
+)

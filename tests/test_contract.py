@@ -26,7 +26,16 @@ OWN = (ValueError, TypeError, RuntimeError, NotFittedError, OSError, *FILES)
 
 API = Path(__file__).parents[1] / "docs" / "api"
 ROOMS = (
-    *("datasets", "estimators", "explanation", "explanation.baselines", "explanation.metrics", "games", "players"),
+    *(
+        "audit",
+        "datasets",
+        "estimators",
+        "explanation",
+        "explanation.baselines",
+        "explanation.metrics",
+        "games",
+        "players",
+    ),
     *("semivalues", "training", "valuation"),
 )
 MODULES = ("fwshapley", *(f"fwshapley.{room}" for room in ROOMS))

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
 PUBLIC = [
-    *("", "datasets", "estimators", "explanation", "explanation.baselines", "explanation.metrics", "games", "players"),
-    *("plots", "serving", "training", "trees", "valuation"),
+    *("", "audit", "datasets", "estimators", "explanation", "explanation.baselines", "explanation.metrics", "games"),
+    *("players", "plots", "serving", "training", "trees", "valuation"),
 ]
 """Modules whose public names must be in the reference. (Those of semivalues are public in the package itself.)"""
 

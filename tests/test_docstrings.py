@@ -15,7 +15,7 @@ import torch
 
 import fwshapley as fw
 
-PARTS = ("", ".explanation", ".explanation.baselines", ".games", ".serving", ".trees", ".valuation")
+PARTS = ("", ".audit", ".explanation", ".explanation.baselines", ".games", ".serving", ".trees", ".valuation")
 CONSTANTS = {"FEASIBLE_SET", "BASELINES"}
 """Names whose docstrings Python does not keep."""
 
@@ -24,6 +24,8 @@ WITHOUT_EXAMPLE = {
     # Results: the example is that of the function that returns them.
     *("ChosenWeights", "CrossFit", "Curve", "Detection", "ExportedExplainer", "Flipped"),
     *("SuggestedTargets", "Suggestions"),
+    *("Decision", "ReviewNeighbor", "ReviewPoint"),
+    "photo_features",  # needs a network that is not installed everywhere
 }
 
 

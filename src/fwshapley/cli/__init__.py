@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fwshapley._internal.version import __version__
-from fwshapley.cli import explain, export, fit, serve, value, weights
+from fwshapley.cli import audit, explain, export, fit, serve, value, weights
 from fwshapley.cli.console import Command, console
 
 app = typer.Typer(
@@ -40,5 +40,5 @@ def main(
     del version  # handled by its callback
 
 
-for command in (fit.fit, explain.explain, export.export, serve.serve, value.value, weights.weights):
+for command in (fit.fit, explain.explain, export.export, serve.serve, value.value, audit.audit, weights.weights):
     app.command(cls=Command)(command)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -27,6 +26,25 @@ from fwshapley.cli.console import (
     print_line,
 )
 from fwshapley.cli.input_format import image_format
+from fwshapley.cli.labeled_options import (
+    BACKBONE_HELP,
+    Data,
+    Deviations,
+    Encoding,
+    Force,
+    Gray,
+    Ignored,
+    Means,
+    Options,
+    Out,
+    PictureSize,
+    Top,
+    pictured,
+    reading,
+    refuse,
+    refuse_others,
+    writing,
+)
 from fwshapley.cli.pictures.features import Training, read_folders
 from fwshapley.cli.value_report import Labeled, inspect, result_names, show, write_results
 from fwshapley.games.knn import AnyUtility
@@ -35,15 +53,7 @@ from fwshapley.tables.targets import TaskChoice
 from fwshapley.valuation.knn.distances import Metric
 from fwshapley.valuation.knn.problem import task_of
 
-reading = partial(typer.Option, rich_help_panel="Input")
-writing = partial(typer.Option, rich_help_panel="Output")
 valuing = partial(typer.Option, rich_help_panel="Values")
-pictured = partial(typer.Option, rich_help_panel="Folders of pictures")
-
-DATA_HELP = (
-    "A .csv (also .csv.gz), .parquet or .xlsx file (also file.xlsx:sheet), an .npz file with arrays x and y, or a "
-    "folder of pictures with one folder per class."
-)
 LABEL_HELP = "Column of labels, or of numbers to predict; not needed for an .npz file."
 TASK_HELP = (
     "Whether labels are classes or numbers to predict. auto decides by the labels, and stops with an error if they may "
@@ -59,31 +69,22 @@ UTILITY_HELP = (
 )
 SAMPLE_HELP = "Without --reference: value points by a sample of N of them. By default all of up to 100,000 points."
 RADIUS_HELP = "Distance for --utility radius, kernel, radius_error and kernel_error."
-SIZE_HELP = "Resize pictures, e.g. to 64x64; by default they keep their size, at most 32x32 without a --backbone."
-BACKBONE_HELP = (
-    "Take features from this network instead of training networks: package.module:attribute or file.py:attribute "
-    "(both run code), or a .pt2 file of torch.export."
-)
-
-Options = Mapping[str, object]
-"""Options by name; None or False if an option was not given."""
-
 DEFAULT_FOLDS = 5
 MANY_SHARED = 0.1
 """Share of the reference points that are also valued, from which the user is warned."""
 
 
 def value(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)],
+    data: Data,
     *,
     label: Annotated[str | None, reading("--label", "-l", metavar="COLUMN", help=LABEL_HELP)] = None,
     reference: Annotated[Path | None, reading("--reference", "-r", metavar="DATA", help=REFERENCE_HELP)] = None,
     task: Annotated[TaskChoice, reading(help=TASK_HELP)] = "auto",
-    ignore: Annotated[list[str] | None, reading(metavar="COLUMN", help="Column to ignore; may be repeated.")] = None,
+    ignore: Ignored = None,
     scale: Annotated[bool, reading(help=SCALE_HELP)] = True,
-    encoding: Annotated[str | None, reading(metavar="NAME", help="Text encoding of .csv files, e.g. cp1252.")] = None,
-    size: Annotated[str | None, pictured(metavar="HxW", help=SIZE_HELP)] = None,
-    gray: Annotated[bool | None, pictured("--gray/--rgb", help="Color of pictures; by default unchanged.")] = None,
+    encoding: Encoding = None,
+    size: PictureSize = None,
+    gray: Gray = None,
     folds: Annotated[int | None, pictured(min=2, metavar="N", help="Number of networks, one per fold; 5.")] = None,
     seconds: Annotated[float | None, pictured(metavar="X", help="Training time of all networks together.")] = None,
     steps: Annotated[
@@ -92,8 +93,8 @@ def value(
     seed: Annotated[int | None, pictured(min=0, max=MAX_SEED, metavar="N", help="Seed of the training.")] = None,
     resume: Annotated[bool, pictured("--resume", help="Continue training that was stopped.")] = False,
     backbone: Annotated[str | None, pictured(metavar="MODEL", help=BACKBONE_HELP)] = None,
-    mean: Annotated[str | None, pictured(metavar="X,X,X", help="For a --backbone: subtract from channels.")] = None,
-    std: Annotated[str | None, pictured(metavar="X,X,X", help="For a --backbone: divide channels by it.")] = None,
+    mean: Means = None,
+    std: Deviations = None,
     alpha: Annotated[float, valuing(metavar="X", help="A larger alpha gives small coalitions more weight.")] = 1.0,
     beta: Annotated[float, valuing(metavar="X", help="A larger beta gives large ones more; 1 and 1 is Shapley.")] = 1.0,
     k: Annotated[int, valuing("--k", "-k", min=1, metavar="N", help="Number of nearest neighbors.")] = 5,
@@ -105,10 +106,10 @@ def value(
     ] = None,
     n_references: Annotated[int | None, valuing("--n-references", min=2, metavar="N", help=SAMPLE_HELP)] = None,
     device: Annotated[str, valuing(metavar="NAME", help="E.g. cpu or cuda; auto is a GPU if there is one.")] = "auto",
-    out: Annotated[Path, writing("--out", "-o", metavar="FOLDER", help="Folder for the results.")],
-    top: Annotated[int, writing(min=1, metavar="N", help="Number of suspicious points to show.")] = 20,
+    out: Out,
+    top: Top = 20,
     report: Annotated[bool, writing(help="Write report.html, which needs matplotlib.")] = True,
-    force: Annotated[bool, writing("--force", help="Replace results in the folder.")] = False,
+    force: Force = False,
 ) -> None:
     """Find rows or pictures whose label or target is probably wrong, by how much each helps to predict its neighbors.
 
@@ -204,20 +205,13 @@ def _check_options(
     data: Path, *, of_tables: Options, of_pictures: Options, of_training: Options, of_backbones: Options
 ) -> None:
     """Raise an error if an option was given that does not apply to the data."""
+    refuse_others(data, of_tables=of_tables, of_pictures={**of_pictures, **of_training, **of_backbones})
     if not data.is_dir():
-        _refuse({**of_pictures, **of_training, **of_backbones}, f"is for folders of pictures; {data} is not a folder")
         return
-    _refuse(of_tables, f"is for tables, and {data} is a folder of pictures")
     if of_pictures["--backbone"] is None:
-        _refuse(of_backbones, "is for a --backbone: networks that this command trains standardize pictures themselves")
+        refuse(of_backbones, "is for a --backbone: networks that this command trains standardize pictures themselves")
     else:
-        _refuse(of_training, "is for networks that are trained on the pictures: omit it, or the --backbone")
-
-
-def _refuse(options: Options, why: str) -> None:
-    for name, option in options.items():
-        if option is not None and option is not False:
-            raise ValueError(f"{name} {why}")
+        refuse(of_training, "is for networks that are trained on the pictures: omit it, or the --backbone")
 
 
 def _check_directions(points: Labeled, references: Labeled | None) -> None:

@@ -97,6 +97,10 @@ class ScaledColumn:
         """Number of coordinates."""
         return self.column.n_codes or 1
 
+    def to_numbers(self, entries: pd.Series) -> NDArray[np.float64]:
+        """Return numbers, days, or codes of categories, NaN where an entry is missing or unknown; nothing is scaled."""
+        return self.column.to_numbers(_readable(infer_dtype(entries), self.kind))
+
     def write_coordinates(self, entries: pd.Series, x: NDArray[np.float64]) -> Flaws:
         """Write coordinates of entries into x (rows, width); unknown categories are all 0, equally far from others."""
         entries = infer_dtype(entries)

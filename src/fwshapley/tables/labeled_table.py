@@ -46,6 +46,7 @@ class Table:
         unused: names of the others.
         notes: what was done, in short sentences.
         file: the file, if people read it in rows and columns; None for an .npz file.
+        frame: the features as they were read.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class Table:
     unused: tuple[str, ...]
     notes: tuple[str, ...]
     file: TableFile | None
+    frame: pd.DataFrame
 
     noun: ClassVar[str] = "row"
     key: ClassVar[str] = "row"
@@ -142,7 +144,7 @@ class Table:
             more.append(f"no row has label {listed(unseen)}: rows of {name} with that label get negative values or 0")
         notes = [f"{path.name}: {note}" for note in (*notes, *more)]
         rows = frame.index.to_numpy(np.int64)
-        return Table(path, label, x, y, self.classes, rows, self.scaling, self.unused, tuple(notes), file)
+        return Table(path, label, x, y, self.classes, rows, self.scaling, self.unused, tuple(notes), file, frame)
 
 
 def read_table(
@@ -176,7 +178,8 @@ def read_table(
     classes = find_classes(labels, where) if task == "classification" else Classes((), numeric=True)
     for name in ignore:
         check_column(path, name, [*frame.columns], "--ignore")
-    scaling = scale_table(frame.drop(columns=[*ignore]), str(path), standardize=scale)
+    frame = frame.drop(columns=[*ignore])
+    scaling = scale_table(frame, str(path), standardize=scale)
     notes += scaling.notes + [f"left out: {listed(ignore)} (--ignore)"] * bool(ignore)
     x, more = scaling.coordinates(frame, str(path))
     used = {column.name for column in scaling.columns}
@@ -188,9 +191,10 @@ def read_table(
         classes=classes,
         rows=frame.index.to_numpy(np.int64),
         scaling=scaling,
-        unused=tuple(str(name) for name in frame if name not in used),
+        unused=tuple(str(name) for name in [*frame, *ignore] if name not in used),
         notes=tuple(note[:1].upper() + note[1:] for note in (*notes, *more)),
         file=file,
+        frame=frame,
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fwshapley._internal.checks import Array, check_checkpoint, check_seed, check_whole
+from fwshapley._internal.checks import Array, check_callable, check_checkpoint, check_seed, check_whole
 from fwshapley._internal.files import check_writable_file
 from fwshapley._internal.safetensors_file import digest
 from fwshapley._internal.tensor_checks import check_tensor, choose_device
@@ -34,9 +35,14 @@ from fwshapley.training.batches import Batch, Loss
 from fwshapley.training.budget import Budget, TrainingOptions, check_budget
 from fwshapley.training.loop import train
 from fwshapley.training.shared_state import private_randomness
+from fwshapley.valuation.folds import draw_folds
+from fwshapley.valuation.training_margins import MarginRecorder, margins_of, recorder_in
 from fwshapley.valuation.validation import check_labels
 
 Pixels = Float32[Tensor, "n channels height width"]
+
+NetworkMaker = Callable[[int], nn.Module]
+"""Returns a new network, given the number of classes."""
 
 WIDTH = 16
 MIN_LOG = -7.0
@@ -57,12 +63,17 @@ class CrossFit:
         folds: the fold of each image.
         networks: one for each fold, from images to logits of classes.
         agreement: share of the images whose label is the one that their network predicts.
+        margins: margin of each image's label while networks were trained on it: its logit minus the largest of the
+            other classes, averaged over the steps of the training and over these networks. Low for wrong labels.
+        probabilities: of the classes for each image, by each network, (networks, n, classes).
     """
 
     features: Float32[Tensor, "n features"]
     folds: Int64[Tensor, " n"]
     networks: tuple[nn.Module, ...]
     agreement: float
+    margins: Float32[Tensor, " n"]
+    probabilities: Float32[Tensor, "networks n classes"]
 
     @property
     def n_channels(self) -> int:
@@ -86,6 +97,9 @@ def cross_fit(
     labels: Array,
     *,
     folds: int | Array = 5,
+    network: NetworkMaker | None = None,
+    batch_size: int = BATCH_SIZE,
+    learning_rate: float = LEARNING_RATE,
     budget: Budget | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
@@ -104,6 +118,10 @@ def cross_fit(
         labels: numbers or text, some of which may be wrong.
         folds: number of folds, drawn at random with all classes in equal shares; or the fold of each image, to keep
             related images together (of one patient, or of one film).
+        network: returns a new network, from standardized images to logits, given the number of classes; None is a small
+            convolutional network. Layers that change images while training, such as shifts, belong into it.
+        batch_size: images in a step.
+        learning_rate: peak of the schedule.
         budget: of all networks together; by default ten passes over the images, and 300 to 3000 steps per network.
         seed: of the folds and the training.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
@@ -120,6 +138,8 @@ def cross_fit(
         torch.Size([360, 2])
     """
     began = time.monotonic()
+    if network is not None:
+        check_callable("network", network)
     pixels = _check_images(images)
     numbers, classes = check_labels("labels", labels, len(pixels))
     fold_of = _check_folds(folds, numbers, classes, check_seed(seed))
@@ -133,20 +153,22 @@ def cross_fit(
     targets = torch.from_numpy(numbers)
     torch_device = choose_device(device)
     identity = {} if folder is None else {"points": digest({"images": pixels, "labels": targets, "folds": fold_of})}
-    features = torch.empty(len(pixels), len(classes))
+    logits = torch.empty(count, len(pixels), len(classes))
+    margins = torch.zeros(len(pixels))
     networks = []
     for fold in range(count):
         held_out = fold_of == fold
         share = None if budget is None else budget.part(1 / count)
         before = 0.0 if share is None else fold * (share.seconds or 0.0)
-        network = _new_network(pixels, len(classes), seed, torch_device)
+        module = _new_network(network, pixels, len(classes), seed, torch_device)
+        recorder = MarginRecorder(module, int((~held_out).sum()))
         train(
-            network,
+            recorder,
             _classification(pixels[~held_out], targets[~held_out]),
             TrainingOptions(
-                _default_budget(int((~held_out).sum())) if share is None else share,
-                BATCH_SIZE,
-                LEARNING_RATE,
+                _default_budget(int((~held_out).sum()), batch_size) if share is None else share,
+                batch_size,
+                learning_rate,
                 seed=seed,
                 checkpoint=saved[fold],
                 resume=resume,
@@ -158,10 +180,13 @@ def cross_fit(
             identity=identity,
             description=f"training network {fold + 1} of {count}",
         )
-        features[held_out] = _log_probabilities(network, pixels[held_out])
-        networks.append(network)
+        logits[fold] = _logits(module, pixels)
+        margins[~held_out] += recorder.means(margins_of(logits[fold], targets)[~held_out]) / (count - 1)
+        networks.append(module)
+    log_probabilities = logits.log_softmax(2)
+    features = log_probabilities[fold_of, torch.arange(len(pixels))].clamp(min=MIN_LOG)
     agreement = float((features.argmax(1) == targets).float().mean())
-    return CrossFit(features, fold_of, tuple(networks), agreement)
+    return CrossFit(features, fold_of, tuple(networks), agreement, margins, log_probabilities.exp())
 
 
 class Standardize(nn.Module):
@@ -207,11 +232,7 @@ def _check_folds(
                 f"folds must be at most {sizes.min()}, the number of images of class {classes[sizes.argmin()]}, got "
                 f"{folds}; use fewer folds, or drop the class"
             )
-        order = np.random.default_rng(seed).permutation(len(labels))
-        order = order[np.argsort(labels[order], kind="stable")]  # so that each class is spread evenly
-        drawn = torch.empty(len(labels), dtype=torch.int64)
-        drawn[torch.from_numpy(order)] = torch.arange(len(labels)) % folds
-        return drawn
+        return draw_folds(labels, folds, seed)
     chosen = torch.from_numpy(check_labels("folds", folds, len(labels))[0])
     occurs = torch.zeros(len(classes), int(chosen.max()) + 1, dtype=torch.bool)
     occurs[torch.from_numpy(labels), chosen] = True
@@ -221,28 +242,39 @@ def _check_folds(
     return chosen
 
 
-def _new_network(images: Pixels, classes: int, seed: int, device: torch.device) -> nn.Module:
+def _new_network(make: NetworkMaker | None, images: Pixels, classes: int, seed: int, device: torch.device) -> nn.Module:
     with private_randomness(device):
         torch.manual_seed(seed)
-        network = SmallCNN(images.shape[1], classes, min(images.shape[2:]), width=WIDTH)
+        if make is None:
+            network: nn.Module = SmallCNN(images.shape[1], classes, min(images.shape[2:]), width=WIDTH)
+        else:
+            network = make(classes)
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"network must return a torch module, got {type(network).__name__}")
     return nn.Sequential(Standardize(images), network).to(device)
 
 
-def _default_budget(rows: int) -> Budget:
-    return Budget(steps=min(max(PASSES * rows // BATCH_SIZE, MIN_STEPS), MAX_STEPS))
+def _default_budget(rows: int, batch_size: int) -> Budget:
+    return Budget(steps=min(max(PASSES * rows // batch_size, MIN_STEPS), MAX_STEPS))
 
 
 def _classification(images: Pixels, targets: Int64[Tensor, " n"]) -> Loss:
     def loss(module: nn.Module, batch: Batch) -> Tensor:
         rows = batch.shard.of(batch.rows)
         device = batch.generator.device
-        return functional.cross_entropy(module(images[rows].to(device)).float(), targets[rows].to(device))
+        labels = targets[rows].to(device)
+        logits = module(images[rows].to(device)).float()
+        recorder_in(module).record(rows, margins_of(logits, labels), torch.ones(len(rows), device=device))
+        return functional.cross_entropy(logits, labels)
 
     return loss
 
 
-@torch.no_grad()
 def _log_probabilities(network: nn.Module, images: Pixels) -> Float32[Tensor, "n classes"]:
+    return _logits(network, images).log_softmax(1).clamp(min=MIN_LOG)
+
+
+@torch.no_grad()
+def _logits(network: nn.Module, images: Pixels) -> Float32[Tensor, "n classes"]:
     device = next(network.parameters()).device
-    logits = torch.cat([network(part.to(device)).float().cpu() for part in split_inputs(images)])
-    return logits.log_softmax(1).clamp(min=MIN_LOG)
+    return torch.cat([network(part.to(device)).float().cpu() for part in split_inputs(images)])

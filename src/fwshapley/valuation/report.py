@@ -81,7 +81,7 @@ def write_valuation_report(
     for name, values in (("names", listed_names), ("x", x)):
         if values is not None and len(values) != len(valuation):
             raise ValueError(f"{name} must have one entry per point, {len(valuation)}, got {len(values)}")
-    picture_of = images if images is None or callable(images) else _draw_pictures(images, len(valuation))
+    picture_of = images if images is None or callable(images) else draw_pictures(images, len(valuation))
     suspects = find_suspects(valuation, n_shown, x=x, names=listed_names)
     kind = "target" if valuation.has_targets else "label"
     page = Report(
@@ -158,7 +158,7 @@ def class_cells(valuation: Valuation) -> list[list[str]]:
     return [[shortened(name), f"{n:,.0f}", f"{mean:.{decimals}f}", f"{share:.0%}"] for name, n, mean, share in rows]
 
 
-def _draw_pictures(images: Array, n: int) -> PictureOf:
+def draw_pictures(images: Array, n: int) -> PictureOf:
     """Return a function that draws one of the images."""
     pixels = to_numpy(images)
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels  # noqa: PLR2004 - without channels

@@ -44,7 +44,7 @@ def apply_decisions(
     Example:
         >>> _ = Path("pets.csv").write_text("weight,kind\n4,cat\n30,dog\n28,cat\n")
         >>> _ = Path("decisions.csv").write_text("index,name,label,decision,new_label\n2,4,cat,accept,dog\n")
-        >>> decisions = read_decisions("decisions.csv")
+        >>> decisions = fw.audit.read_decisions("decisions.csv")
         >>> print(apply_decisions(decisions, "pets.csv", "corrected.csv", label="kind").read_text())
         weight,kind
         4,cat

@@ -71,6 +71,7 @@ def write_review(
     file = check_path("path", path)
     if file.is_dir():
         raise IsADirectoryError(f"path must be a file, got the folder {file}; pass the path of an .html file")
+    check_kind("title", title, str)
     names = check_names("classes", classes)
     listed = _check_points(points, names)
     precision = _check_shares("expected_precision", expected_precision)

@@ -75,28 +75,40 @@ def read_folders(
     folder = find_pictures(path)
     references = None if reference is None else folder.find_reference(reference)
     folds = training.folds if backbone is None else 1
-    _check_picture_count(folder, folds, k, by_each_other=reference is None)
-    wanted, chosen = choose_format(wanted, look_at(folder.files), len(folder), trained=backbone is None)
+    check_picture_count(folder, folds, k, by_each_other=reference is None)
     network = None if backbone is None else Backbone(backbone, device)
-    inputs, wanted = read_inputs([path], wanted)
-    if inputs.skipped:
-        folder = folder.without(inputs.skipped)
-        _check_picture_count(folder, folds, k, by_each_other=reference is None)
-    images = np.asarray(inputs.x, np.float32)
+    folder, images, wanted, skipped = read_pixels(folder, wanted, trained=backbone is None)
+    check_picture_count(folder, folds, k, by_each_other=reference is None)
     reference_inputs = None if references is None else read_inputs([references.path], wanted)[0]
     if network is None:
         x, embed, note, how = _train(folder, images, training, device)
     else:
         x, embed, how = network(images), network, {"features": network.name}
         note = f"features: {counted(x.shape[1], 'output')} of {network.name}"
-    how = {**how, "size": str(wanted.size), "color": wanted.color, "skipped": list(inputs.skipped)}
-    notes = (*folder.notes, *inputs.notes, *chosen, note)
-    pictures = Pictures.of(folder, x, (note[:1].upper() + note[1:] for note in notes), how)
+    how = {**how, "size": str(wanted.size), "color": wanted.color, "skipped": skipped}
+    pictures = Pictures.of(folder, x, (note[:1].upper() + note[1:] for note in (*folder.notes, note)), how)
     if references is None or reference_inputs is None:
         return pictures, None
     references = references.without(reference_inputs.skipped)
     notes = tuple(f"{references.path.name}: {note}" for note in (*references.notes, *reference_inputs.notes))
     return pictures, Pictures.of(references, embed(np.asarray(reference_inputs.x, np.float32)), notes, how)
+
+
+def read_pixels(
+    folder: ClassFolder, wanted: InputFormat, *, trained: bool
+) -> tuple[ClassFolder, NDArray[np.float32], InputFormat, list[str]]:
+    """Read the pictures of a folder: return those that can be read, their pixels, the format, and those that cannot.
+
+    Args:
+        folder: of the pictures.
+        wanted: the format of the pictures, as far as it is known.
+        trained: whether networks are trained on the pictures, which are small then.
+    """
+    wanted, chosen = choose_format(wanted, look_at(folder.files), len(folder), trained=trained)
+    inputs, wanted = read_inputs([folder.path], wanted)
+    kept = folder.without(inputs.skipped) if inputs.skipped else folder
+    kept = replace(kept, notes=(*kept.notes, *inputs.notes, *chosen))
+    return kept, np.asarray(inputs.x, np.float32), wanted, list(inputs.skipped)
 
 
 def choose_format(wanted: InputFormat, look: Look, count: int, *, trained: bool) -> tuple[InputFormat, list[str]]:
@@ -127,7 +139,7 @@ def _common_size(sizes: frozenset[Size]) -> Size:
     return Size(*(max(1, round(share * side)) for side in size))
 
 
-def _check_picture_count(folder: ClassFolder, folds: int, k: int, *, by_each_other: bool) -> None:
+def check_picture_count(folder: ClassFolder, folds: int, k: int, *, by_each_other: bool) -> None:
     """Raise an error if there are too few pictures, before there is any work to lose."""
     sizes = np.bincount(folder.y)
     neighbors = len(folder) - by_each_other

@@ -152,7 +152,7 @@ def read_images(paths: Sequence[Path], size: Size | None, color: Color | None) -
     with ProgressBar("reading pictures", len(paths)) as bar:
         for path in paths:
             try:
-                pictures[path] = _read(path, size, color)
+                pictures[path] = load_pixels(path, size, color)
             except UnreadableError as error:
                 bad[path] = error
             else:
@@ -242,7 +242,8 @@ def make_thumbnail(path: Path) -> Picture:
     return Picture(buffer.getvalue(), "jpeg")
 
 
-def _read(path: Path, size: Size | None, color: Color) -> NDArray[np.uint8]:
+def load_pixels(path: Path, size: Size | None, color: Color) -> NDArray[np.uint8]:
+    """Return a picture as bytes, (channels, height, width); raise an error if it is damaged."""
     from PIL import Image  # noqa: PLC0415 - optional, so imported where it is needed
 
     picture = load_picture(path, color)
