@@ -15,10 +15,8 @@ from torch import Tensor
 
 from fwshapley.valuation.knn.distances import (
     NEVER,
-    RADIX,
     SAMPLE,
     Metric,
-    Workspace,
     distances_by_product,
     distances_directly,
     farthest,
@@ -205,15 +203,3 @@ def test_the_farthest_is_the_last_of_all() -> None:
     assert torch.equal(farthest(keys), orders(keys, 9)[:, -1])
     keys[torch.arange(40), torch.randint(0, 9, (40,), generator=generator)] = NEVER  # comes last, but is no player
     assert torch.equal(farthest(keys), orders(keys, 8)[:, -1])
-
-
-@pytest.mark.parametrize("n", [RADIX // 3 + 1, RADIX - 1, RADIX, RADIX + 1])
-@pytest.mark.parametrize("lent", [False, True])
-def test_rows_of_any_length_are_sorted(n: int, lent: bool) -> None:  # noqa: FBT001 - a parameter
-    numbers = np.random.default_rng(n).integers(0, n // 2, n).astype(np.float64)  # with ties
-    keys = torch.from_numpy(numbers).view(torch.int64)
-    keys[7] = NEVER
-    space = Workspace.of(n, 1) if lent else None
-    expected = np.where(np.arange(n) == 7, np.inf, numbers).argsort(kind="stable")
-    assert torch.equal(nearest(keys, n, space), torch.from_numpy(expected))
-    assert int(orders(keys[None], n - 1, space).max()) < n

@@ -111,7 +111,8 @@ def test_each_region_has_its_share_of_a_sample() -> None:
 def test_a_sample_is_announced_if_it_was_not_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reference_sample, "MAX_PAIRS", 40 * 10)
+    monkeypatch.setattr(reference_sample, "MAX_PAIRS", 40 * 20)
+    monkeypatch.setattr(reference_sample, "COLUMNS", X.shape[1])  # so many halve the pairs
     assert value(progress=True).references == 10
     assert "valuing: 40 points by a sample of 10 of them; all of them (n_references=40)" in capsys.readouterr().err
     assert value(progress=True, n_references=10).references == 10

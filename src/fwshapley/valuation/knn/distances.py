@@ -6,10 +6,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int32, Int64
-from numpy import ndarray
+from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
+
+from fwshapley.valuation.knn.workspace import Workspace
 
 Metric = Literal["euclidean", "cosine"]
 Features = NDArray[np.floating[Any]]
@@ -26,16 +27,8 @@ CLOSE = 2.0**20
 NEAREST = 32
 """Number of nearest points that `too_close` looks at."""
 
-RADIX = 2**15
-"""Numbers in a row from which torch sorts it by radix."""
-
-DIGIT_BITS = 11
-DIGITS = 2**DIGIT_BITS
-"""Bits by which a pass of the compiled sort goes, and how many numbers they make."""
-
 SAMPLE = 1024
-MARGIN = 1.5
-"""`nearest` looks at the points below a quantile of every so many keys, raised by this factor."""
+"""Points whose median is the center."""
 
 
 class Places(NamedTuple):
@@ -52,48 +45,6 @@ class Places(NamedTuple):
     reference: NDArray[np.float64]
     scale: float
     center: NDArray[np.float64]
-
-
-class Scratch(NamedTuple):
-    """Memory for the compiled sort of one row, in which `radix_sort` leaves the entries of the points in order."""
-
-    codes: Int32[ndarray, " n"]
-    entries: Int64[ndarray, " n"]
-    ordered: Int64[ndarray, " n"]
-    counts: Int32[ndarray, "2 digits"]
-    values: Float64[ndarray, " n"]
-
-    @classmethod
-    def of(cls, n: int) -> Scratch:
-        """Allocate memory for n points."""
-        entries = np.empty((3, n), dtype=np.int64)  # in one piece, of which systems make large pages
-        counts = np.empty((2, DIGITS), dtype=np.int32)
-        return cls(np.empty(n, dtype=np.int32), entries[0], entries[1], counts, entries[2].view(np.float64))
-
-
-class Workspace(NamedTuple):
-    """Memory for the distances of a block and for one row; allocating it anew would cost as much as the work.
-
-    Attributes:
-        distances: of a block.
-        keys: a row in order, by torch's sort.
-        order: its indices.
-        labels: its labels.
-        scratch: memory for the compiled sort, which has the same results as torch's; None to use torch's.
-    """
-
-    distances: Float64[Tensor, "references n"]
-    keys: Int64[Tensor, " sorted"]
-    order: Int64[Tensor, " sorted"]
-    labels: Int64[Tensor, " n"]
-    scratch: Scratch | None
-
-    @classmethod
-    def of(cls, n: int, references: int, *, compiled: bool = False) -> Workspace:
-        """Allocate memory for n points and a number of references."""
-        keys, order, labels = (torch.empty(size, dtype=torch.int64) for size in (_sorted_size(n), _sorted_size(n), n))
-        distances = torch.empty(references, n, dtype=torch.float64)
-        return cls(distances, keys, order, labels, Scratch.of(n) if compiled else None)
 
 
 def place(x: Features, reference: Features | None, metric: Metric) -> Places:
@@ -199,32 +150,12 @@ def nearest(keys: Int64[Tensor, " n"], ranks: int, space: Workspace | None = Non
         space: memory for the result, which is valid until the next call.
     """
     if space is not None and space.scratch is not None:
-        from fwshapley.valuation.knn.radix_sort import order_nearest  # noqa: PLC0415 - it imports numba, and this module
+        from fwshapley.valuation.knn.loops.radix_sort import order_nearest  # noqa: PLC0415 - it imports numba, and this module
 
         order = space.order[:ranks]
         order_nearest(keys.view(torch.float64).numpy(), space.scratch, order.numpy())
         return order
-    candidates = _candidates(keys, ranks)
-    if candidates is not None:
-        return candidates[torch.sort(keys[candidates], stable=True).indices[:ranks]]
-    out = None if space is None else (space.keys, space.order)
-    padded = torch.nn.functional.pad(keys, (0, _sorted_size(len(keys)) - len(keys)), value=NEVER)
-    return torch.sort(padded, stable=True, out=out).indices[:ranks]
-
-
-def _sorted_size(n: int) -> int:
-    """Length to pad a row to: torch sorts long rows by radix, three times as fast as slightly shorter ones."""
-    return RADIX if RADIX / 3 < n < RADIX else n
-
-
-def _candidates(keys: Int64[Tensor, " n"], ranks: int) -> Int64[Tensor, " candidates"] | None:
-    """Return indices of some points that contain the nearest, chosen by a sample; None if that saves nothing."""
-    stride = len(keys) // SAMPLE
-    if stride < 2 or ranks * 4 > len(keys):  # noqa: PLR2004 - too few to sample, or most are needed
-        return None
-    limit = keys[::stride].kthvalue(int(MARGIN * ranks / stride) + 8).values
-    candidates = (keys <= limit).nonzero()[:, 0]
-    return candidates if len(candidates) >= ranks else None
+    return torch.sort(keys, stable=True).indices[:ranks]
 
 
 def orders(

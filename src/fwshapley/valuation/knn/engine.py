@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float64, Int64, Num
 from numpy.typing import NDArray
@@ -19,13 +20,11 @@ from torch import Tensor
 
 from fwshapley._internal.parallel import count_threads, spread
 from fwshapley._internal.progress import ProgressBar, announce
-from fwshapley.valuation.knn.closed_forms import ClosedForm, Soft
+from fwshapley.valuation.knn.closed_forms import ClosedForm
 from fwshapley.valuation.knn.closed_forms.vote_series import MAX_VOTERS
 from fwshapley.valuation.knn.closeness import weigh_by_kernel
 from fwshapley.valuation.knn.distances import (
     NEVER,
-    Scratch,
-    Workspace,
     distances_by_product,
     distances_directly,
     farthest,
@@ -33,30 +32,35 @@ from fwshapley.valuation.knn.distances import (
     too_close,
     whole_keys,
 )
+from fwshapley.valuation.knn.loops.tables import SoftTables, VoteTables
 from fwshapley.valuation.knn.problem import NeighborProblem
 from fwshapley.valuation.knn.radius import sum_part_inside
+from fwshapley.valuation.knn.workspace import Scratch, Workspace
 
 PARTS = 64
 MIN_PART, MAX_PART = 128, 512
 """Number of parts of the reference, and reference points of a part at least and at most."""
 
-BLOCK_BYTES = {"cpu": 2**27, "cuda": 2**29}
+BLOCK_BYTES = {"cpu": 2**28, "cuda": 2**29}
 """Distances in memory at once, for each core or for the GPU."""
 
 MIN_ROWS = {"cpu": 32, "cuda": 2**12}
-MAX_ROWS = {"cpu": 128, "cuda": 2**12}
-"""Reference points that they belong to: as many as fit, and as there are features, within these limits. On a CPU, fewer
-stay in the cache; more share the time of reading all points."""
+MAX_ROWS = {"cpu": 256, "cuda": 2**12}
+"""Reference points that they belong to: as many as fit, and twice as many as there are features, within these limits.
+On a CPU, fewer stay in the cache; more share the time of reading all points."""
 
-PAIR_SECONDS = {"cpu": 8e-9, "cuda": 4e-10}
+ROWS = 8
+"""They are multiples of this number, of which matrix products are fastest."""
+
+PAIR_SECONDS = {"cpu": 6e-9, "cuda": 4e-10}
 """Time to sort one pair of a point and a reference point by distance, on one core or on a GPU."""
 
-COLUMN_SECONDS = {"cpu": 3e-11, "cuda": 1e-12}
+COLUMN_SECONDS = {"cpu": 4e-11, "cuda": 1e-12}
 VALUE_SECONDS = {"cpu": 2e-8, "cuda": 1e-10}
 COMPILED_VALUE_SECONDS = 2e-9
-"""Further time for each feature, and for each value of each weighting; less if `radix_sort` adds up the values."""
+"""Further time for each feature, and for each value of each weighting; less if compiled loops add up the values."""
 
-COMPILED_PAIRS = 2**24
+COMPILED_PAIRS = 2**23
 """Pairs of a point and a reference point from which compiled loops save more time than it takes to load them."""
 
 
@@ -110,8 +114,15 @@ def value_every_label(
 
 def divide_references(count: int) -> list[slice]:
     """Return parts of the reference, of a size that depends on the number of reference points alone."""
-    size = min(max(-(-count // PARTS), MIN_PART), MAX_PART)
+    size = min(max(-(-count // (PARTS * MIN_PART)) * MIN_PART, MIN_PART), MAX_PART)
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def divide_evenly(count: int, most: int) -> int:
+    """Return the size of blocks of at most so many rows, of which the last is not much smaller than the others."""
+    most = most // ROWS * ROWS or most
+    blocks = -(-count // most)
+    return min(-(-count // (blocks * ROWS)) * ROWS, most)
 
 
 def _announce_costs(problem: NeighborProblem, rows: int, *, device: str, n_jobs: int | None, enabled: bool) -> None:
@@ -119,10 +130,11 @@ def _announce_costs(problem: NeighborProblem, rows: int, *, device: str, n_jobs:
     kind = torch.device(device).type
     references = len(problem.reference_labels)
     pair = PAIR_SECONDS[kind] + COLUMN_SECONDS[kind] * problem.n_columns
-    compiled = kind == "cpu" and problem.utility == "soft" and rows == len(problem.weights)
-    values = rows * (COMPILED_VALUE_SECONDS if compiled else VALUE_SECONDS[kind])
+    compiled = kind == "cpu" and rows == len(problem.weights)
+    values = rows * (COMPILED_VALUE_SECONDS if compiled and problem.utility == "soft" else VALUE_SECONDS[kind])
     if problem.utility == "vote":
-        values *= problem.k**2 * (len(problem.classes) if problem.k > MAX_VOTERS else 1 / 3)
+        few = 1 / 20 if compiled else 1 / 3
+        values *= problem.k**2 * (len(problem.classes) if problem.k > MAX_VOTERS else few)
     workers = min(count_threads(n_jobs), references) if kind == "cpu" else 1
     announce(
         "valuing",
@@ -160,12 +172,14 @@ def _sum_part(
     # A core works on one reference point at a time, so the memory for its values is negligible.
     pair_bytes = x.element_size() * len(x) * (rows if every_label and kind != "cpu" else 1)
     fitting = max(BLOCK_BYTES[kind] // pair_bytes, 1)
-    size = min(fitting, max(problem.n_columns, MIN_ROWS[kind]), MAX_ROWS[kind])
-    size = 1 << size.bit_length() - 1  # matrix products are fastest for powers of two
-    compiled = problem.n * len(problem.reference_labels) >= COMPILED_PAIRS
+    most = min(fitting, max(2 * problem.n_columns, MIN_ROWS[kind]), MAX_ROWS[kind])
+    size = divide_evenly(len(references), most)
+    compiled = kind == "cpu" and problem.n * len(problem.reference_labels) >= COMPILED_PAIRS
     space = Workspace.of(len(x), min(size, len(references)), compiled=compiled) if kind == "cpu" else None
     total = x.new_zeros(2, rows, len(x))
-    games = _Games(problem, form, x, y, ranks=form.cut(tolerance)[0], every_label=every_label, space=space)
+    ranks = form.cut(tolerance)[0]
+    tables = form.tables(ranks) if compiled and not every_label else None
+    games = _Games(problem, form, x, y, ranks=ranks, every_label=every_label, space=space, tables=tables)
     for start in range(0, len(references), size):
         block = slice(start, start + size)
         games.add_to(total, references[block], labels[block], own[block])
@@ -184,6 +198,7 @@ class _Games:
         ranks: how many of the nearest points are needed.
         every_label: whether each point is valued under every label.
         space: memory for one block and row, on a CPU.
+        tables: what compiled loops need of the form; None if they do not add up its values.
     """
 
     problem: NeighborProblem
@@ -194,6 +209,7 @@ class _Games:
     ranks: int
     every_label: bool
     space: Workspace | None
+    tables: SoftTables | VoteTables | None
 
     def add_to(
         self,
@@ -217,8 +233,8 @@ class _Games:
         else:
             distances = distances_by_product(references, self.x, self.problem.places.scale, self.space)
         scratch = None if self.space is None else self.space.scratch
-        if scratch is not None and type(self.form) is Soft and not self.every_label:
-            self._add_compiled(total, distances, references, labels, own, scratch=scratch)
+        if scratch is not None and self.tables is not None:
+            self._add_compiled(total, distances, references, labels, own, tables=self.tables, scratch=scratch)
             return
         together = len(references) if self.space is None else 1
         for row in range(0, len(references), together):
@@ -238,25 +254,22 @@ class _Games:
         labels: Num[Tensor, " block"],
         own: Int64[Tensor, " block"],
         *,
+        tables: SoftTables | VoteTables,
         scratch: Scratch,
     ) -> None:
         """Sort and add row by row in compiled code, which stops where it needs direct distances."""
-        from fwshapley.valuation.knn.radix_sort import add_soft_values  # noqa: PLC0415 - numba takes a while
+        from fwshapley.valuation.knn.loops.soft_values import Block, add_soft_values  # noqa: PLC0415 - numba takes a while
+        from fwshapley.valuation.knn.loops.vote_values import add_vote_values  # noqa: PLC0415 - as above
 
-        reach, drop = (table[:, : self.ranks].contiguous().numpy() for table in (self.form.reach, self.form.drop))
-
-        def add(first: int, last: int, *, rounded: bool) -> int:
-            return add_soft_values(
-                distances.numpy(), first, last, rounded, own.numpy(), self.y.numpy(), labels.numpy(), reach, drop,
-                1 / self.form.k, scratch, total.numpy(),
-            )  # fmt: skip
-
+        rounded = not self.problem.is_direct
+        block = Block(distances.numpy(), rounded, own.numpy(), self.y.numpy().astype(np.int32), labels.numpy())
+        add: Any = add_soft_values if isinstance(tables, SoftTables) else add_vote_values
         row = 0
         while row < len(distances):
-            row = add(row, len(distances), rounded=not self.problem.is_direct)
+            row = add(block, row, len(distances), tables, scratch, total.numpy())
             if row < len(distances):
                 distances[row] = distances_directly(references[row : row + 1], self.x)[0]
-                row = add(row, row + 1, rounded=False)
+                row = add(block._replace(rounded=False), row, row + 1, tables, scratch, total.numpy())
 
     def _order(
         self, keys: Int64[Tensor, "some n"], references: Float64[Tensor, "some columns"], own: Int64[Tensor, " some"]

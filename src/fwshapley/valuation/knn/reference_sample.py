@@ -14,8 +14,11 @@ from fwshapley._internal.checks import check_seed, check_whole
 from fwshapley._internal.progress import announce
 from fwshapley.valuation.knn.problem import NeighborProblem
 
-MAX_PAIRS = 10**10
-"""Pairs of a point and a reference point up to which points that value each other are all reference points."""
+MAX_PAIRS = 2 * 10**10
+"""Pairs of points of few columns up to which points that value each other are all reference points."""
+
+COLUMNS = 512
+"""Columns whose products take as long as sorting: of so many, there may be half as many pairs."""
 
 CELL_STEPS = 4
 """Points that `draw_evenly` does not divide further, in steps from one that is drawn to the next."""
@@ -34,7 +37,7 @@ def sample_reference(
 
     Args:
         problem: with all points as the reference, or with reference points of its own, which are all used.
-        n_references: how many; "all"; or None for all if that is at most `MAX_PAIRS`, else as many as that allows.
+        n_references: how many; "all"; or None for all, or as many as the limit on pairs allows.
         seed: of the sample.
         progress: whether to say so if a sample is taken that was not asked for.
     """
@@ -69,7 +72,8 @@ def _check_count(problem: NeighborProblem, n_references: int | str | None) -> in
             raise ValueError(f"n_references must be a whole number, 'all' or None, got {n_references!r}")
         return possible
     if n_references is None:
-        return min(possible, max(MAX_PAIRS // problem.n, 2)) if problem.held_out else possible
+        pairs = MAX_PAIRS * COLUMNS // (COLUMNS + problem.n_columns)
+        return min(possible, max(pairs // problem.n, 2)) if problem.held_out else possible
     count = check_whole("n_references", n_references, minimum=2)
     if not problem.held_out:
         raise ValueError(

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
 from fwshapley.semivalues import Semivalue
+from fwshapley.valuation.knn.loops.tables import SoftTables, VoteTables
 
 
 class ClosedForm(ABC):
@@ -77,6 +78,10 @@ class ClosedForm(ABC):
             label: of each reference point.
             closeness: weights of the points by rank; None if all have the same.
         """
+
+    def tables(self, ranks: int) -> SoftTables | VoteTables | None:  # noqa: ARG002 - for forms that have such tables
+        """Return what compiled loops need for some of the nearest ranks, on a CPU; None if torch adds up the values."""
+        return None
 
     def for_newcomer(
         self,

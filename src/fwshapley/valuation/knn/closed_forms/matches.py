@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from fwshapley.valuation.knn.closed_forms.form import ClassForm, sums_behind, sums_from
+from fwshapley.valuation.knn.loops.tables import SoftTables
 
 
 class Soft(ClassForm):
@@ -19,6 +20,13 @@ class Soft(ClassForm):
     def stake(self) -> float:
         """Return 1/K, what a match is worth."""
         return 1 / self.k
+
+    def tables(self, ranks: int) -> SoftTables | None:
+        """Return the probabilities, and the gain of a match; None for subclasses, which value matches otherwise."""
+        if type(self) is not Soft:
+            return None
+        reach, drop = (table[:, :ranks].contiguous().numpy() for table in (self.reach, self.drop))
+        return SoftTables(reach, drop, 1 / self.k)
 
     def contributions(
         self,

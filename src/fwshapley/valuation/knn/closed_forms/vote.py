@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
+from numpy import ndarray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -17,11 +19,13 @@ from fwshapley.valuation.knn.closed_forms.form import ClassForm, sums_behind, su
 from fwshapley.valuation.knn.closed_forms.vote_series import (
     MAX_VOTERS,
     CountTables,
+    changes,
     count_tables,
     exponential,
     sums_behind_rank,
 )
 from fwshapley.valuation.knn.closed_forms.win_chances import binomials, shared_tie_nodes, win_chances
+from fwshapley.valuation.knn.loops.tables import VoteTables
 
 STRETCH_ENTRIES = {"cpu": 2**16, "cuda": 2**23}
 """Entries (classes x references x ranks) of a stretch of ranks in `Vote.by_rank`, which fit the cache of a core."""
@@ -124,15 +128,15 @@ class Vote(ClassForm):
         of_label, of_any_other = torch.zeros_like(matching), torch.zeros_like(matching)
         steps: list[Tensor] = []
         at_rank: list[tuple[Tensor, Tensor]] = []
-        for votes, share, tables in self._tables:
+        for (votes, share, tables), (steps_up, given_steps_up) in zip(self._series, self._changes, strict=True):
             degree = k - votes
-            series = exponential([_look_up(change, index).cumsum_(1) for change in tables.changes])
+            series = exponential([_look_up(change, index).cumsum_(1) for change in steps_up])
             of_label.addcmul_(among[votes] * inverse, series[degree], value=share * votes)
             base = among[votes] * share
             steps += [series[degree - 1 - m].mul_(base) for m in range(degree)]
             at_rank += [
                 (_look_up(given, index), _look_up(change, index))
-                for given, change in zip(tables.given, tables.given_changes, strict=True)
+                for given, change in zip(tables.given.flatten(1), given_steps_up, strict=True)
             ]
         rest = binomials(number - matching, k - k // 2 - 1)
         rest_but_one = binomials((number - matching - 1).clamp_(min=0), max(k - k // 2 - 2, 0))
@@ -159,8 +163,8 @@ class Vote(ClassForm):
         return self.full / binomials(others, self.k - 1)[-1].clamp(min=1)
 
     @cached_property
-    def _tables(self) -> list[tuple[int, float, CountTables]]:
-        """Tables of the power series by number of votes, with their share: of classes before and after the label."""
+    def _series(self) -> list[tuple[int, float, CountTables]]:
+        """Power series by number of votes, with their share: tables by power, and class before or after the label."""
         most = int(self.counts.max())
         found = []
         for votes in range(1, self.k // 2 + 1):
@@ -169,9 +173,40 @@ class Vote(ClassForm):
                 pair = [
                     count_tables(votes, tie, self.k, most) for tie in ((0.0, 1.0) if node is None else (node, node))
                 ]
-                both = CountTables(*(torch.cat(parts, 1).to(self.counts.device) for parts in zip(*pair, strict=True)))
+                both = CountTables(*(torch.stack(parts, 1).to(self.counts.device) for parts in zip(*pair, strict=True)))
                 found.append((votes, share, both))
         return found
+
+    @cached_property
+    def _changes(self) -> list[tuple[Tensor, ...]]:
+        """Changes of both tables of each series from one count to the next."""
+        return [tuple(changes(table).flatten(1) for table in tables) for _, _, tables in self._series]
+
+    def tables(self, ranks: int) -> VoteTables | None:
+        """Return the tables of the power series, or None if there are too many neighbors for them."""
+        if self.k > MAX_VOTERS:
+            return None
+        classes = torch.arange(len(self.counts))
+        return VoteTables(
+            self.k,
+            self.by_class(classes, classes).contiguous().numpy(),
+            self._chances[:, :ranks].contiguous().numpy(),
+            np.array([votes for votes, _, _ in self._series], dtype=np.int64),
+            np.array([share for _, share, _ in self._series], dtype=np.float64),
+            self._by_count,
+        )
+
+    @cached_property
+    def _by_count(self) -> Float64[ndarray, "rows 2 terms"]:
+        """The tables of all series in the order in which compiled loops read them, behind a row of zeros."""
+        terms = sum(self.k - votes for votes, _, _ in self._series)
+        by_count = np.zeros((1 + 2 * (int(self.counts.max()) + 1), 2, terms))
+        first = 0
+        for _, _, tables in self._series:
+            for which, table in enumerate(tables):
+                by_count[1:, which, first : first + len(table)] = table.flatten(1).T.numpy()
+            first += len(tables.given)
+        return by_count
 
     def for_newcomer(
         self,

@@ -34,14 +34,12 @@ class CountTables(NamedTuple):
     """Coefficients of the series by the count of a class, 0 for a count of 0.
 
     Attributes:
-        changes: lambda(N) - lambda(N-1) for powers 1, 2, ...
+        logarithms: lambda(N) for powers 1, 2, ...
         given: g(N) for powers 0, 1, ...
-        given_changes: g(N) - g(N-1) for the same powers.
     """
 
-    changes: Float[Tensor, "powers counts"]
+    logarithms: Float[Tensor, "powers counts"]
     given: Float[Tensor, "powers counts"]
-    given_changes: Float[Tensor, "powers counts"]
 
 
 def count_tables(votes: int, tie: float, size: int, most: int) -> CountTables:
@@ -72,12 +70,12 @@ def count_tables(votes: int, tie: float, size: int, most: int) -> CountTables:
         given.append(term)
     given_point = torch.stack(given)
     given_point[:, 0] = 0
-    return CountTables(_changes(torch.stack(logarithm[1:])), given_point, _changes(given_point))
+    return CountTables(torch.stack(logarithm[1:]), given_point)
 
 
-def _changes(table: Float[Tensor, "powers counts"]) -> Float[Tensor, "powers counts"]:
+def changes(table: Float[Tensor, "*table counts"]) -> Float[Tensor, "*table counts"]:
     """Return the differences between a count and the one before, 0 for a count of 0."""
-    return table.diff(dim=1, prepend=table[:, :1])
+    return table.diff(dim=-1, prepend=table[..., :1])
 
 
 def exponential(logarithm: Series) -> Series:
