@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
 import torch
@@ -35,6 +35,7 @@ from benchmarks.harness.parallel import map_parallel
 from benchmarks.harness.record import record
 from benchmarks.harness.statistics import summarize
 from fwshapley.explanation.metrics import measure_agreement
+from fwshapley.games.scales import Output
 from fwshapley.plots import COLORS, new_figure
 from fwshapley.training import loop, optimizers
 from fwshapley.training.budget import OptimizerName, TrainingOptions
@@ -116,9 +117,11 @@ def explain(
     seed: int,
     budget: fw.Budget,
     sizes: Mapping[str, int],
+    output: Output | Literal["auto"] = "auto",
 ) -> dict[str, float]:
     """Fit an explainer with default settings; judge its surrogate, and its Shapley values of the first output."""
-    explainer = fw.FeatureExplainer(model, players, seed=seed, device="cpu").fit(x_train, budget=budget, progress=False)
+    explainer = fw.FeatureExplainer(model, players, output=output, seed=seed, device="cpu")
+    explainer.fit(x_train, budget=budget, progress=False)
     x = x_test[: sizes["judged"]]
     learned = explainer.explain(x, outputs="all").values[..., 0]
     games = [explainer.game(x[place : place + 1]) for place in range(len(x))]
@@ -152,7 +155,8 @@ def explain_digits(seed: int, budget: fw.Budget, sizes: Mapping[str, int]) -> di
 def explain_diabetes(seed: int, budget: fw.Budget, sizes: Mapping[str, int]) -> dict[str, float]:
     """A perceptron on a table of 10 columns."""
     task = bundled.diabetes(seed)
-    return explain(task.model, task.players, task.x_train, task.x_test, seed=seed, budget=budget, sizes=sizes)
+    options: dict[str, Any] = {"seed": seed, "budget": budget, "sizes": sizes, "output": "raw"}
+    return explain(task.model, task.players, task.x_train, task.x_test, **options)
 
 
 def explain_tumors(seed: int, budget: fw.Budget, sizes: Mapping[str, int]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.explanation.inputs.predictions import PREDICTIONS, Predictions, predict
 from fwshapley.explanation.learned.fidelity import divergence
+from fwshapley.explanation.learned.fitting import OF_TABLE
 from fwshapley.explanation.learned.removal import check_removal, encode_removal, make_fill
 from fwshapley.explanation.learned.surrogate import take_batch
 from fwshapley.games.masked_model import MaskedModel
@@ -177,7 +178,7 @@ def test_with_independent_features_a_linear_models_surrogate_is_linear_too() -> 
     model = nn.Linear(N, 2)
     weights, bias = torch.tensor([[1.0, -2.0, 0.5, 0.0], [0.0, 1.0, 1.0, -1.0]]), torch.tensor([0.7, -0.3])
     model.load_state_dict({"weight": weights, "bias": bias})
-    surrogate, _ = trained(model, output="raw", steps=100, batch_size=64, learning_rate=7e-3)
+    surrogate, _ = trained(model, output="raw", steps=100, batch_size=64, **OF_TABLE)
     with torch.no_grad():
         nobody = surrogate(X_VALID[:1], ~EVERYONE[:1])[0]
         some = torch.tensor([[True, True, False, False]] * 256)
