@@ -912,8 +912,10 @@ named(
         "learning_rate": POSITIVE,
         "weight_decay": REAL | {"negative": -1.0},
         "compiled": {"None": None, "text": "no"},
+        "optimizer": {"None": None, "text": "sgd"},
         "resume": {"None": None},
         "progress": {"None": None},
+        "warm_start": {"None": None},
         "seed": SEEDS | GENERATORS,
         "checkpoint": {"a number": 3, "text": "file"},
     },
@@ -1006,6 +1008,7 @@ named(
         "learning_rate": POSITIVE,
         "augment": AUGMENT,
         "checkpoint": {"a number": 3, "a list": []},
+        "warm_start": {"None": None, "text": "yes"},
     },
 )
 row(fw.FeatureExplainer.fit, "x_train is an image without players", "players", lambda w: w.fit(images(20)))

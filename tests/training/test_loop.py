@@ -53,8 +53,9 @@ class Learner(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = nn.Linear(COLUMNS, 8)
-        self.rest = nn.Sequential(nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Tanh(), nn.Linear(8, 1))
+        self.first = nn.Linear(COLUMNS, 32)
+        hidden = nn.Linear(32, 32)  # large enough for Muon
+        self.rest = nn.Sequential(nn.BatchNorm1d(32), nn.Dropout(0.2), nn.Tanh(), hidden, nn.Tanh(), nn.Linear(32, 1))
         self.register_buffer("calls", torch.tensor(0))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -79,6 +80,7 @@ OF_TRAIN = {"n_rows": ROWS, "device": torch.device("cpu"), "validate": None, "de
 def run(module: nn.Module, loss: Loss = squared_error, **changes: Any) -> History:  # noqa: ANN401 - options of training
     arguments = {name: changes.pop(name, default) for name, default in OF_TRAIN.items()}
     options: dict[str, Any] = {"budget": Budget(steps=20), "batch_size": 8, "learning_rate": 1e-2, "progress": False}
+    options["optimizer"] = "muon"  # and AdamW, for other parameters than weights of layers
     return train(module, loss, TrainingOptions(**options | changes), **arguments)
 
 
@@ -149,23 +151,39 @@ def test_the_learning_rate_warms_up_and_falls_to_zero() -> None:
     assert schedule(1.0) == schedule(1.7) == pytest.approx(0)
 
 
-def test_the_optimizer_follows_the_schedule_and_gradients_are_clipped() -> None:
+@pytest.mark.parametrize(("optimizer", "count"), [("muon", 2), ("adamw", 1)])
+def test_optimizers_follow_the_schedule_and_gradients_are_clipped(optimizer: str, count: int) -> None:
     seen: list[tuple[float, float]] = []
+    module = Learner()
 
     def look(optimizer: torch.optim.Optimizer, *_: object) -> None:
-        group = optimizer.param_groups[0]
-        norm = torch.cat([each.grad.flatten() for each in group["params"]]).norm()
-        seen.append((group["lr"], float(norm)))
+        gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+        seen.append((optimizer.param_groups[0]["lr"], float(nn.utils.get_total_norm(gradients))))
 
     handle = register_optimizer_step_pre_hook(look)
     try:
-        run(Learner(), lambda module, batch: 1e6 * squared_error(module, batch))
-        run(nn.Linear(COLUMNS, 1), lambda module, _: 1e-3 * module(torch.ones(1, COLUMNS)).sum())
+        run(module, lambda module, batch: 1e6 * squared_error(module, batch), optimizer=optimizer)
     finally:
         handle.remove()
-    assert [rate for rate, _ in seen[:20]] == pytest.approx([1e-2 * schedule(step / 20) for step in range(20)])
-    assert [norm for _, norm in seen[:20]] == pytest.approx([1] * 20, rel=1e-3)
-    assert [norm for _, norm in seen[20:]] == pytest.approx([1e-3 * (COLUMNS + 1) ** 0.5] * 20, rel=1e-3)
+    assert [rate for rate, _ in seen[::count]] == pytest.approx([1e-2 * schedule(step / 20) for step in range(20)])
+    assert [rate for rate, _ in seen[count - 1 :: count]] == [rate for rate, _ in seen[::count]]
+    assert [norm for _, norm in seen[::count]] == pytest.approx([1] * 20, rel=1e-3)
+
+
+def test_small_gradients_are_not_clipped() -> None:
+    norms: list[float] = []
+    module = nn.Linear(COLUMNS, 1)
+
+    def look(*_: object) -> None:
+        gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+        norms.append(float(nn.utils.get_total_norm(gradients)))
+
+    handle = register_optimizer_step_pre_hook(look)
+    try:
+        run(module, lambda module, _: 1e-3 * module(torch.ones(1, COLUMNS)).sum())
+    finally:
+        handle.remove()
+    assert norms == pytest.approx([1e-3 * (COLUMNS + 1) ** 0.5] * 20, rel=1e-3)
 
 
 def test_training_learns() -> None:
@@ -239,6 +257,15 @@ def test_the_best_state_is_kept_with_its_buffers() -> None:
     assert int(module.calls) == 9
     assert torch.equal(module.first.weight, weights[9])
     assert not torch.equal(module.first.weight, weights[20])
+
+
+def test_a_warm_start_keeps_a_state_until_a_better_one_is_found() -> None:
+    module, before = seeded(Learner), seeded(Learner)
+    history = run(module, validate=lambda _: 1.0, warm_start=True)
+    assert [step for step, _ in history.validation][:2] == [0, 1]
+    assert_same_state(module, before)
+    run(module, validate=error_on_all, warm_start=True)
+    assert error_on_all(module) < error_on_all(before.eval())
 
 
 def test_training_stops_where_there_is_no_progress() -> None:

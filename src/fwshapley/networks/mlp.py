@@ -34,7 +34,10 @@ class MLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch outputs"]:
         """Values of the outputs."""
-        hidden = self.first(x)
+        return self.finish(self.first(x))
+
+    def finish(self, hidden: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch outputs"]:
+        """Values of the outputs, from what the first layer returns."""
         for block in self.blocks:
             hidden = hidden + block(hidden)
         out: Tensor = self.last(functional.silu(self.norm(hidden)))
@@ -170,7 +173,7 @@ class Rescale(nn.Module):
         self.register_buffer("center", torch.zeros(outputs) if targets is None else targets.mean(0))
         self.register_buffer("spread", torch.ones(outputs) if targets is None else spread_of(targets))
 
-    def forward(self, out: Float[Tensor, "batch outputs"]) -> Float[Tensor, "batch outputs"]:
+    def forward(self, out: Float[Tensor, "*batch outputs"]) -> Float[Tensor, "*batch outputs"]:
         """Outputs in the units of the targets."""
         return self.center + self.spread * out
 
@@ -191,7 +194,7 @@ class TableNetwork(nn.Module):
         channels: int,
         *,
         kinds: ColumnKinds = ColumnKinds(),  # noqa: B008 - immutable
-        width: int = 256,
+        width: int = 128,
         depth: int = 3,
     ) -> None:
         super().__init__()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from fwshapley._internal.checks import check_flag, check_kind, check_real, check_seed, check_whole
+from fwshapley._internal.checks import check_choice, check_flag, check_kind, check_real, check_seed, check_whole
+
+OptimizerName = Literal["muon", "adamw"]
 
 
 class FewStepsWarning(UserWarning):
@@ -75,7 +77,8 @@ class TrainingOptions:
         budget: seconds or steps, over which the learning rate is scheduled.
         batch_size: rows per step, over all processes.
         learning_rate: peak; it rises over the first 5 % of the budget and then falls to zero along a cosine.
-        weight_decay: of AdamW.
+        weight_decay: decoupled from the gradients, as in AdamW.
+        optimizer: "muon" for the weights of layers and AdamW for other parameters, or "adamw" for all.
         n_validations: how often the validation loss is computed; less often if that would take a fifth of a budget in
             seconds.
         patience: validations without a lower loss after which training stops.
@@ -84,6 +87,8 @@ class TrainingOptions:
         checkpoint: file to save to every 20 seconds, at the end, and when interrupted.
         resume: continue from the checkpoint if there is one.
         progress: show a progress bar.
+        warm_start: the network is trained already. Its state is kept unless a better one is found, and training does
+            not stop early, since the learning rate has to fall before that can happen.
         started: when the seconds of the budget began, by `time.monotonic`; None is when training starts. At least half
             of the seconds are left to training.
 
@@ -96,6 +101,7 @@ class TrainingOptions:
     batch_size: int
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
+    optimizer: OptimizerName = "adamw"
     n_validations: int = 20
     patience: int = 10
     compiled: bool = False
@@ -103,6 +109,7 @@ class TrainingOptions:
     checkpoint: Path | None = None
     resume: bool = False
     progress: bool = True
+    warm_start: bool = False
     started: float | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +120,8 @@ class TrainingOptions:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate:g}")
         if check_real("weight_decay", self.weight_decay) < 0:
             raise ValueError(f"weight_decay must not be negative, got {self.weight_decay:g}")
-        for name in ("compiled", "resume", "progress"):
+        check_choice("optimizer", self.optimizer, get_args(OptimizerName))
+        for name in ("compiled", "resume", "progress", "warm_start"):
             check_flag(name, getattr(self, name))
         check_seed(self.seed)
         if self.checkpoint is not None:

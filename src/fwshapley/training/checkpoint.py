@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -45,14 +46,14 @@ class Resumable:
 
     Attributes:
         module: what is trained.
-        optimizer: of its parameters.
+        optimizers: of its parameters.
         options: of the run.
         identity: what else must agree for a checkpoint to be resumed, JSON-compatible.
         progress: how far the run is.
     """
 
     module: nn.Module
-    optimizer: torch.optim.Optimizer
+    optimizers: list[torch.optim.Optimizer]
     options: TrainingOptions
     identity: Mapping[str, Any]
     progress: Progress
@@ -61,8 +62,9 @@ class Resumable:
         """Write the run to a file, completely or not at all."""
         tensors = {f"module.{name}": tensor for name, tensor in self.module.state_dict().items()}
         tensors |= {f"best.{name}": tensor for name, tensor in self.progress.best.items()}
-        for index, entries in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in entries.items()}
+        for number, optimizer in enumerate(self.optimizers):
+            for index, entries in optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer {number}.{index}.{name}": tensor for name, tensor in entries.items()}
         facts = {name: value for name, value in vars(self.progress).items() if name != "best"}
         facts |= {"history": asdict(self.progress.history), "best_loss": repr(self.progress.best_loss)}
         save_bundle(path, "checkpoint", facts | {"identity": self._identify()}, tensors)
@@ -71,12 +73,13 @@ class Resumable:
         """Continue from a file; raise a ValueError if it is the checkpoint of another run."""
         facts, tensors = load_bundle(path, "checkpoint")
         check_same_run(path, facts.pop("identity"), self._identify())
-        parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimizer": {}}
+        parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
             parts[part][rest] = tensor
         self.module.load_state_dict(parts["module"])
-        _load_optimizer(self.optimizer, parts["optimizer"])
+        for number, optimizer in enumerate(self.optimizers):
+            _load_optimizer(optimizer, parts[f"optimizer {number}"])
         facts |= {"history": History.from_facts(facts["history"]), "best_loss": float(facts["best_loss"])}
         self.progress = Progress(best=parts["best"], **facts)
 

@@ -1,7 +1,7 @@
 """The training loop of every network: budget, learning rate, validation, checkpoints, several processes.
 
-Each step draws a batch, computes the loss, and updates the module by AdamW with gradients clipped at norm 1. From time
-to time the validation loss is computed; in the end, the module has the state with the lowest one.
+Each step draws a batch, computes the loss, and updates the module (`optimizers.py`) with gradients clipped at norm
+1. From time to time the validation loss is computed; in the end, the module has the state with the lowest one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fwshapley._internal.progress import ProgressBar, announce
 from fwshapley.training.batches import Batch, Loss, derive_seed, draw_rows
 from fwshapley.training.budget import FewStepsWarning, History, TrainingOptions
 from fwshapley.training.checkpoint import HeldInterrupts, Progress, Resumable
+from fwshapley.training.optimizers import make_optimizers
 from fwshapley.training.shared_state import PrivateAccelerator
 
 WARM_UP = 0.05
@@ -94,6 +96,8 @@ def train(
         run.start()
         if options.resume and options.checkpoint is not None and options.checkpoint.exists():
             run.load(options.checkpoint)
+        elif options.warm_start:
+            run.consider_start()
         _take_steps(run)
     finally:
         run.finish()
@@ -139,7 +143,7 @@ def schedule(spent: float) -> float:
 
 
 class _Run(Resumable):
-    """One training run: the module, its optimizer and its progress."""
+    """One training run: the module, its optimizers and its progress."""
 
     def __init__(
         self,
@@ -165,7 +169,7 @@ class _Run(Resumable):
         self.progress = Progress(best=self._copy_state())
         self._forward = {name: module.__dict__[name] for name in FORWARD_NAMES if name in module.__dict__}
         self._prepared: Any = None
-        self._stepper: Any = None
+        self._steppers: list[Any] = []
         self._clock = self._preparation = 0.0
         self._is_first_step = True
         self._last_validation = self._all_validations = 0.0  # seconds
@@ -184,24 +188,24 @@ class _Run(Resumable):
         return self.options.budget.spent(self.history.steps, self.history.seconds + self._last_validation)
 
     def start(self) -> None:
-        """Prepare the module and the optimizer; the seconds of the budget may have begun before."""
+        """Prepare the module and the optimizers; the seconds of the budget may have begun before."""
         options = self.options
         began = time.monotonic() if options.started is None else options.started
         self.module.to(self.device).train()
-        self.optimizer = torch.optim.AdamW(
-            [parameter for parameter in self.module.parameters() if parameter.requires_grad],
-            lr=options.learning_rate,
-            weight_decay=options.weight_decay,
-            fused=self.device.type == "cuda",
-        )
+        self.optimizers = make_optimizers(self.module, options)
         callable_module = torch.compile(self.module) if options.compiled else self.module
         with self.private.turn():
-            self._prepared, self._stepper = self.private.accelerator.prepare(callable_module, self.optimizer)
+            self._prepared, *self._steppers = self.private.accelerator.prepare(callable_module, *self.optimizers)
         self.generator = torch.Generator(self.device)
         self._clock = time.monotonic()
         if options.budget.seconds is not None:  # the first optimizer of a process imports for seconds
             longest = (1 - MIN_TRAINING_SHARE) * options.budget.seconds
             self._preparation = min(max(self._clock - began, 0.0), longest)
+
+    def consider_start(self) -> None:
+        """Let the initial state be the best one until a validation loss is lower."""
+        with self.private.turn():
+            self._update_best()
 
     def step(self) -> None:
         """Take one step; report, validate and stop where that is due."""
@@ -235,7 +239,7 @@ class _Run(Resumable):
     def _descend(self, spent: float) -> Tensor:
         """Update the parameters by one batch; return its loss."""
         options, shard, step = self.options, self.private.shard, self.history.steps
-        for group in self.optimizer.param_groups:
+        for group in chain.from_iterable(optimizer.param_groups for optimizer in self.optimizers):
             group["lr"] = options.learning_rate * schedule(spent)
         rows = draw_rows(self.n_rows, options.batch_size, step, options.seed)
         self.generator.manual_seed(derive_seed(options.seed, "step", step))
@@ -245,8 +249,9 @@ class _Run(Resumable):
             value = share * self.loss(self._prepared, Batch(rows, shard, self.generator, spent))
         self.private.accelerator.backward(value)
         self.private.accelerator.clip_grad_norm_(self._prepared.parameters(), MAX_GRADIENT_NORM)
-        self._stepper.step()
-        self._stepper.zero_grad(set_to_none=True)
+        for stepper in self._steppers:
+            stepper.step()
+            stepper.zero_grad(set_to_none=True)
         return value.detach()
 
     def _count_seconds(self, value: Tensor) -> float:
@@ -300,7 +305,7 @@ class _Run(Resumable):
             progress.validations_without_progress = 0
             return
         progress.validations_without_progress += 1
-        if progress.validations_without_progress >= self.options.patience:
+        if progress.validations_without_progress >= self.options.patience and not self.options.warm_start:
             history.stopped = "no progress"
 
     def _stop_diverged(self, reason: str) -> None:
@@ -333,7 +338,7 @@ class _Run(Resumable):
             self.module.__dict__.pop(name, None)
         self.module.__dict__.update(self._forward)
         with self.private.turn():
-            self._prepared, self._stepper = self.private.accelerator.free_memory(self._prepared, self._stepper)
+            self._prepared, *self._steppers = self.private.accelerator.free_memory(self._prepared, *self._steppers)
 
     def warn_of_few_steps(self) -> None:
         """Warn if there was time for only a few steps."""

@@ -77,6 +77,7 @@ def additive() -> fw.FeatureExplainer:
         steps=400,
         batch_size=64,
         n_coalitions=32,
+        learning_rate=1e-2,
     )
 
 

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 import fwshapley as fw
 from fwshapley.explanation.inputs.predictions import PREDICTIONS, Predictions, predict
 from fwshapley.explanation.learned.fidelity import divergence
+from fwshapley.explanation.learned.fitting import OF_TABLE
 from fwshapley.explanation.learned.removal import check_removal, encode_removal, make_fill
 from fwshapley.explanation.learned.surrogate import take_batch
 from fwshapley.games.masked_model import MaskedModel
@@ -177,7 +178,7 @@ def test_with_independent_features_a_linear_models_surrogate_is_linear_too() -> 
     model = nn.Linear(N, 2)
     weights, bias = torch.tensor([[1.0, -2.0, 0.5, 0.0], [0.0, 1.0, 1.0, -1.0]]), torch.tensor([0.7, -0.3])
     model.load_state_dict({"weight": weights, "bias": bias})
-    surrogate, _ = trained(model, output="raw", steps=150)
+    surrogate, _ = trained(model, output="raw", steps=100, batch_size=64, **OF_TABLE)
     with torch.no_grad():
         nobody = surrogate(X_VALID[:1], ~EVERYONE[:1])[0]
         some = torch.tensor([[True, True, False, False]] * 256)
@@ -302,6 +303,15 @@ def test_hiding_a_player_hides_its_categories_and_gaps(players: fw.players.Playe
     moved = x.clone()
     moved[:, 0] += 1
     assert torch.equal(surrogate(x, ~hidden), surrogate(moved, ~hidden))
+
+
+@pytest.mark.parametrize("players", [columns(3), fw.groups({"pair": [0, 2]}, count=3)], ids=["columns", "pair"])
+def test_coalitions_of_a_row_are_predicted_together_as_one_by_one(players: fw.players.Players) -> None:
+    x = mixed_rows()[:5]
+    surrogate = fw.explanation.TableSurrogate(mixed_rows(), players, CLASSES, column_kinds=KINDS).eval()
+    coalitions = rows(5 * 7, players.n_players).view(5, 7, -1) > 0
+    one_by_one = surrogate(x.repeat_interleave(7, 0), coalitions.flatten(0, 1)).view(5, 7, CLASSES)
+    assert_close(surrogate.predict_coalitions(x, coalitions), one_by_one)
 
 
 def test_a_surrogate_starts_in_the_units_of_its_targets() -> None:

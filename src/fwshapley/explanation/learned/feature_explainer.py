@@ -50,6 +50,7 @@ from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue, Total
 from fwshapley.superpixels import FindPlayers
 from fwshapley.tables.unusable_entries import UnusableEntry, mark_usable
+from fwshapley.training.batches import derive_seed
 from fwshapley.training.budget import Budget, History, TrainingOptions, check_budget
 
 DEFAULT_BUDGET = Budget(seconds=120)
@@ -162,11 +163,12 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         budget: Budget = DEFAULT_BUDGET,
         batch_size: int = 64,
         n_coalitions: int = 16,
-        learning_rate: float = 3e-3,
+        learning_rate: float = 6e-3,
         augment: Augment | None = None,
         compiled: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        warm_start: bool = False,
         progress: bool = True,
     ) -> Self:
         """Train the surrogate and the explaining network within a budget, and measure how good the values are.
@@ -192,6 +194,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             compiled: compile both networks; on a GPU it pays off after a minute or two.
             checkpoint: folder to save to every 20 seconds, and when interrupted.
             resume: continue from the checkpoint.
+            warm_start: go on with the networks of the last fit, or of a loaded explainer, if there are any. The budget
+                is that of this call. A network is left as it is unless its validation loss becomes lower.
             progress: show progress bars.
         """
         started = time.monotonic()
@@ -203,20 +207,31 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
         check_budget(budget)
         batch_size = check_whole("batch_size", batch_size)
         check_whole("n_coalitions", n_coalitions, minimum=2)
+        check_flag("warm_start", warm_start)
+        start = self._fitted if warm_start else None
         training, measuring = divide_budget(budget, batch_size * n_coalitions)
         options = TrainingOptions(
             training,
             batch_size,
             learning_rate,
+            optimizer="muon",
             compiled=compiled,
-            seed=self.seed,
+            seed=self.seed if start is None else _seed_after(start),
             checkpoint=check_checkpoint(checkpoint, resume=resume),
             resume=resume,
             progress=progress,
+            warm_start=start is not None,
             started=started,
         )
         fitted = fit_explainer(
-            self, x_train, x_valid, options, n_coalitions=n_coalitions, augment=augment, measuring=measuring
+            self,
+            x_train,
+            x_valid,
+            options,
+            n_coalitions=n_coalitions,
+            augment=augment,
+            measuring=measuring,
+            start=start,
         )
         self._set_fitted(fitted)
         return self
@@ -608,3 +623,8 @@ def _check_no_labels(x_train: Array, x_valid: Array | None) -> None:
             f"x_valid, the second argument of fit, must be inputs like x_train, got {len(x_valid)} single entries. If "
             "these are labels, leave them out: fit(x_train) needs none, because it explains the model's own predictions"
         )
+
+
+def _seed_after(start: Fitted) -> int:
+    """Return a seed of other batches than those of an earlier fit."""
+    return derive_seed(start.seed, "warm start", start.histories["explainer"].steps) % 2**31

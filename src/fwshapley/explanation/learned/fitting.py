@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -84,9 +85,9 @@ UNET_WIDTHS: Mapping[NetworkName, int] = {"unet": 64, "slim": 32}
 SURROGATE_SHARE = 0.3
 """Share of the budget for a round of the surrogate's training; what a round leaves goes to the explaining network."""
 
-RATE_AND_DECAY = (TrainingOptions.learning_rate, TrainingOptions.weight_decay)
-TABLE_RATE_AND_DECAY = (3e-3, 0.3)
-"""Learning rate and weight decay of surrogates, and of a `TableSurrogate`, which is new and may see few rows."""
+OF_COPY: Mapping[str, Any] = {"optimizer": "adamw", "learning_rate": 3e-3, "weight_decay": 1e-2}
+OF_TABLE: Mapping[str, Any] = {"optimizer": "muon", "learning_rate": 7e-3, "weight_decay": 0.1}
+"""How surrogates are trained: copies of models and networks that are passed, and a `TableSurrogate`, which is new."""
 
 ENOUGH_EXPLAINED = 0.99
 """Share of the model's variance from which the surrogate of a table gets no second round."""
@@ -162,6 +163,7 @@ def fit_explainer(
     n_coalitions: int,
     augment: Augment | None,
     measuring: Allowance,
+    start: Fitted | None = None,
 ) -> Fitted:
     """Train a surrogate and an explaining network for an explainer, which is not changed; return the result.
 
@@ -173,18 +175,22 @@ def fit_explainer(
         n_coalitions: per input in a step of the explaining network.
         augment: changes a batch of inputs at random.
         measuring: what measuring the quality of the result may cost.
+        start: an earlier result, whose networks are trained further; None makes new ones. It is not changed.
     """
     objective = check_arguments(explainer)
     if augment is not None:
         check_callable("augment", augment)
     check_checkpoints(options)
-    task = prepare_task(explainer, x_train, x_valid, options)
+    if start is None:
+        task = prepare_task(explainer, x_train, x_valid, options)
+    else:
+        task = _continue_task(explainer, start, x_train, x_valid, options)
     histories: dict[str, History] = {}
-    fidelity = None
+    fidelity = None if start is None else start.fidelity
     begin = 0.0
     if is_trained_by_fit(explainer.surrogate):
-        # Tried once, so that errors appear before the surrogate is trained.
-        start_network(explainer, task, objective, n_pilot=MIN_PILOT)
+        if start is None:  # tried once, so that errors appear before the surrogate is trained
+            start_network(explainer, task, objective, n_pilot=MIN_PILOT)
         histories["surrogate"], fidelity = _fit_surrogate(task, options, augment)
         if fidelity.is_poor:
             advice = "Explanations are of the surrogate; train longer, or pass a better network as surrogate=..."
@@ -197,10 +203,18 @@ def fit_explainer(
             enabled=options.progress and histories["surrogate"].seconds >= MIN_ANNOUNCED_SECONDS,
         )
     calibrated, network = start_network(explainer, task, objective)
+    if start is not None:
+        calibrated = start.objective  # its units are those of the network's outputs
+        network.load_state_dict(start.network.state_dict())
     last_part = part_of_options(options, "explainer", begin, 1)
     histories["explainer"] = _fit_network(
         network, calibrated, task, last_part, n_coalitions=n_coalitions, augment=augment
     )
+    if start is not None:
+        earlier = start.histories
+        histories = {
+            name: earlier[name].followed_by(histories[name]) if name in histories else earlier[name] for name in earlier
+        }
     fitted = Fitted(
         players=task.players,
         masked_model=task.masked_model,
@@ -211,7 +225,7 @@ def fit_explainer(
         model=task.model,
         schema=task.schema,
         input_shape=tuple(task.x.shape[1:]),
-        seed=options.seed,
+        seed=explainer.seed,
         histories=histories,
         fidelity=fidelity,
         transform=explainer.transform,
@@ -244,6 +258,22 @@ def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | N
     return Task(x, valid, schema, players, model, output_names, game, measure_pace(model, game, x, options))
 
 
+def _continue_task(
+    explainer: FeatureExplainer, start: Fitted, x_train: Array, x_valid: Array | None, options: TrainingOptions
+) -> Task:
+    """Check the inputs, and copy the surrogate of an earlier fit, to be trained further."""
+    x = start.check_inputs(x_train, "x_train")
+    if x_valid is None:
+        x, valid = hold_out(x, explainer.seed)
+    else:
+        valid = start.check_inputs(x_valid, "x_valid")
+    model, game = cast("nn.Module", start.model), start.masked_model
+    if is_trained_by_fit(explainer.surrogate):
+        game = replace(game, surrogate=copy.deepcopy(game.surrogate))
+    pace = measure_pace(model, game, x, options)
+    return Task(x, valid, start.schema, start.players, model, start.output_names, game, pace)
+
+
 def start_network(
     explainer: FeatureExplainer, task: Task, objective: Objective, *, n_pilot: int = MAX_VALIDATION_ROWS
 ) -> tuple[Objective, nn.Module]:
@@ -274,14 +304,15 @@ def _fit_surrogate(task: Task, options: TrainingOptions, augment: Augment | None
     model's variance unexplained. It starts where the first ended.
     """
     is_fresh_table = isinstance(task.masked_model.surrogate, TableSurrogate)
-    rate, decay = TABLE_RATE_AND_DECAY if is_fresh_table else RATE_AND_DECAY
-    first = replace(part_of_options(options, "surrogate", 0, SURROGATE_SHARE), learning_rate=rate, weight_decay=decay)
+    how = OF_TABLE if is_fresh_table else OF_COPY
+    first = replace(part_of_options(options, "surrogate", 0, SURROGATE_SHARE), **how)
     history = _train_a_round(task, first, augment)
     fidelity = measure_fidelity(task.masked_model, task.model, task.valid_few, seed=options.seed)
     if is_fresh_table and history.stopped == "budget" and fidelity.explained < ENOUGH_EXPLAINED:
         more = part_of_options(options, "surrogate_2", SURROGATE_SHARE, 2 * SURROGATE_SHARE)
         seed = derive_seed(options.seed, "second round", 0) % 2**31  # other coalitions and mixed rows
-        second = replace(more, learning_rate=rate / 2, weight_decay=decay, seed=seed)
+        second = replace(more, **how, seed=seed, warm_start=True)
+        second = replace(second, learning_rate=second.learning_rate / 2)
         history = history.followed_by(_train_a_round(task, second, augment))
         fidelity = measure_fidelity(task.masked_model, task.model, task.valid_few, seed=options.seed)
     return history, fidelity

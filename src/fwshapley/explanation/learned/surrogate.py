@@ -10,9 +10,9 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -50,11 +50,14 @@ if TYPE_CHECKING:
 UNIT_ROWS = 1024
 """Inputs that the units of values are measured on."""
 
-WIDTH = 192
+WIDTH = 128
 """Width of each of the two networks of a `TableSurrogate`."""
 
-MIXED_ROWS = 2**16
-"""Most mixed rows of a table; see `mix_rows`. A batch gets as many of them as it has other rows."""
+MIXED_ROWS = 2**19
+"""Most mixed rows of a table; see `mix_rows`."""
+
+MIXED_PER_ROW = 3
+"""Mixed rows in a batch for each other row. Their targets have no noise, and they take longest to learn."""
 
 MIXED_TIME = 0.1
 """Largest share of a budget in seconds for the predictions of mixed rows."""
@@ -203,6 +206,8 @@ class TableSurrogate(nn.Module):
         torch.Size([5, 2])
     """
 
+    order: Tensor
+
     def __init__(
         self,
         x: Float[Tensor, "rows columns"],
@@ -223,19 +228,22 @@ class TableSurrogate(nn.Module):
         width = self.coordinates.count + players.n_players
         self.networks = nn.ModuleList(MLP(width, n_outputs, width=WIDTH) for _ in range(2))
         self.rescale = Rescale(n_outputs, targets)
+        player = torch.from_numpy(players.assignment)[self.coordinates.owner]
+        self.register_buffer("order", player.argsort(stable=True), persistent=False)
+        self.counts = player.bincount(minlength=players.n_players).tolist()
 
     def forward(
         self, x: Float[Tensor, "batch columns"], coalitions: Bool[Tensor, "batch players"]
     ) -> Float[Tensor, "batch outputs"]:
-        """Logits or values: the mean of both networks; in training mode, each network has every second quarter.
+        """Logits or values: the mean of both networks; in training mode, each network has every second part.
 
-        Half of a batch may be mixed rows, of which each network thus has as many as of others, and processes that share
+        Three quarters of a batch may be mixed rows, of which both networks thus have as many, and processes that share
         a batch row by row divide it among the networks as one process does.
         """
         if not self.training:
             return self.members(x, coalitions).mean(0)
-        quarters = self._encode(x, coalitions).chunk(4)
-        outputs: Tensor = self.rescale(torch.cat([self.networks[n % 2](part) for n, part in enumerate(quarters)]))
+        parts = self._encode(x, coalitions).chunk(2 * (1 + MIXED_PER_ROW))
+        outputs: Tensor = self.rescale(torch.cat([self.networks[n % 2](part) for n, part in enumerate(parts)]))
         return outputs
 
     def members(
@@ -244,6 +252,25 @@ class TableSurrogate(nn.Module):
         """Logits or values of each network."""
         inputs = self._encode(x, coalitions)
         return torch.stack([self.rescale(network(inputs)) for network in self.networks])
+
+    def predict_coalitions(
+        self, x: Float[Tensor, "batch columns"], coalitions: Bool[Tensor, "batch coalitions players"]
+    ) -> Float[Tensor, "batch coalitions outputs"]:
+        """Logits or values of several coalitions of each row; the first layer of both networks is computed once a row.
+
+        That layer is linear, so what each player adds to it does not depend on the others.
+        """
+        parts = self.coordinates(x)[:, self.order].split(self.counts, 1)
+        shown = coalitions.to(parts[0].dtype)
+        outputs = []
+        for network in cast("Iterable[MLP]", self.networks):
+            weight = network.first.weight.T
+            of_coordinates, of_mask = weight[: len(self.order)], weight[len(self.order) :]
+            blocks = of_coordinates[self.order].split(self.counts)
+            added = torch.stack([part @ block for part, block in zip(parts, blocks, strict=True)], 1) + of_mask
+            outputs.append(network.finish(torch.baddbmm(network.first.bias, shown, added)))
+        predicted: Tensor = self.rescale(torch.stack(outputs).mean(0))
+        return predicted
 
     def _encode(self, x: Tensor, coalitions: Tensor) -> Float[Tensor, "batch inputs"]:
         coordinates = self.coordinates(x)
@@ -367,8 +394,8 @@ def train_surrogate(
     mixed = None
     if isinstance(surrogate, TableSurrogate) and augment is None:
         mixed_seconds = math.inf if options.budget.seconds is None else MIXED_TIME * options.budget.seconds
-        mixed = mix_rows(model, x, surrogate.players, output, seconds=mixed_seconds, seed=options.seed)
-        # As in a batch, half of the inputs are complete.
+        needed = MIXED_PER_ROW * options.batch_size * (options.budget.steps or MIXED_ROWS)
+        mixed = mix_rows(model, x, surrogate.players, output, most=needed, seconds=mixed_seconds, seed=options.seed)
         x_valid, valid_targets = x_valid.repeat(2, 1), valid_targets.repeat(2, 1)
         valid_coalitions = torch.cat([valid_coalitions, torch.ones_like(valid_coalitions)])
 
@@ -380,8 +407,8 @@ def train_surrogate(
         else:
             target = targets.of(batch.shard.of(batch.rows))
         if mixed is not None:
-            rows = torch.randint(len(mixed.x), (len(batch.rows),), generator=batch.generator, device=device)
-            rows = batch.shard.of(rows)
+            count = MIXED_PER_ROW * len(batch.rows)
+            rows = batch.shard.of(torch.randint(len(mixed.x), (count,), generator=batch.generator, device=device))
             inputs = torch.cat([inputs, mixed.x[rows.to(mixed.x.device)].to(device)])
             coalitions = torch.cat([coalitions, coalitions.new_ones(len(rows), coalitions.shape[1])])
             target = torch.cat([target, mixed.targets[rows].to(device)])
@@ -414,6 +441,7 @@ def mix_rows(
     players: Players,
     output: Output,
     *,
+    most: int,
     seconds: float,
     seed: int,
 ) -> MixedRows:
@@ -427,12 +455,13 @@ def mix_rows(
         x: rows of the table.
         players: columns of the same player come from the same row.
         output: of the model.
+        most: number of rows that are needed; there may be fewer.
         seconds: after which no more rows are predicted.
         seed: of everything random.
     """
     stop = time.monotonic() + seconds
     generator = torch.Generator(x.device).manual_seed(derive_seed(seed, "mixed rows", 0))
-    count = min(MIXED_ROWS, MAX_ELEMENTS // x.shape[1])
+    count = min(most, MIXED_ROWS, max(MAX_ELEMENTS // x.shape[1], 1))
     one, other = torch.randint(len(x), (2, count), generator=generator, device=x.device)
     share = torch.rand(count, generator=generator, device=x.device)
     replaced = players.spread(draw_trusted_bernoulli(share, players.n_players, generator))
@@ -449,7 +478,10 @@ def mix_rows(
 def take_batch(x: Float[Tensor, "rows ..."], batch: Batch, augment: Augment | None) -> Float[Tensor, "batch ..."]:
     """Return the inputs of a batch on the device of its generator, changed at random if asked for."""
     device = batch.generator.device
-    inputs = x[batch.rows.to(x.device, non_blocking=True)].to(device, non_blocking=True)
+    inputs = x[batch.rows.to(x.device, non_blocking=True)]
+    if device.type == "cuda" and not inputs.is_cuda:
+        inputs = inputs.pin_memory()  # or a copy would wait for all that the GPU has to do before it
+    inputs = inputs.to(device, non_blocking=True)
     if augment is None:
         return inputs
     changed: object = augment(inputs, batch.generator)
