@@ -8,7 +8,7 @@ itself how many players each of its texts has, and can be split, reordered and s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -111,6 +111,17 @@ class TextPlayers(Players):
     def count(self, x: Tensor) -> Int[Tensor, " texts"]:
         """Return the number of players of each text of an encoded batch."""
         return x[:, OWNERS].amax(1).long() + 1
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything, with the tokenizer, for JSON; `players_from_facts` reads it."""
+        special = {name: token for name, token in self.tokenizer.special_tokens_map.items() if isinstance(token, str)}
+        return {
+            "unit": self.unit,
+            "truncate": self.truncate,
+            "length": self.n_players,
+            "tokenizer": self.tokenizer.backend_tokenizer.to_str(),
+            "special_tokens": special,
+        }
 
     def at_most(self, length: int) -> Self:
         """Return the same players for texts of at most so many tokens.
@@ -229,6 +240,25 @@ def sentences(tokenizer: Callable[..., Any], *, max_length: int | None = None, t
         [[(0, 11), (12, 19)]]
     """
     return _make_players(tokenizer, "sentence", max_length, truncate=truncate)
+
+
+def players_from_facts(facts: Mapping[str, Any], assignment: Array) -> Players:
+    """Return the players whose `facts` and assignment were saved, of texts or of anything else.
+
+    Args:
+        facts: as saved.
+        assignment: as saved; that of texts follows from their length.
+    """
+    if "tokenizer" not in facts:
+        return Players.from_facts(facts, assignment)
+    try:
+        from tokenizers import Tokenizer  # noqa: PLC0415 - optional, and slow to import
+        from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 - as above
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("texts need transformers: pip install 'fwshapley[transformers]'") from error
+    saved = Tokenizer.from_str(facts["tokenizer"])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=saved, **facts["special_tokens"])  # type: ignore[no-untyped-call]
+    return _make_players(tokenizer, facts["unit"], facts["length"], truncate=facts["truncate"])
 
 
 def check_texts(texts: Array, name: str) -> list[str]:

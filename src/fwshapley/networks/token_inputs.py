@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import torch
@@ -21,6 +21,10 @@ CPU_TOKENS, GPU_TOKENS = 2**12, 2**15
 
 class TokenInputs(nn.Module, ABC):
     """How a transformer is called. It has no parameters, so a model and the network that explains it share it."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Return the arguments of the constructor, for JSON; `inputs_from_facts` reads them."""
 
     @abstractmethod
     def parts(self, x: Float[Tensor, "batch ..."]) -> Iterator[tuple[Int[Tensor, " rows"], Tensor]]:
@@ -48,6 +52,10 @@ class TextInputs(TokenInputs):
     def __init__(self, removal: TokenRemoval = "attention", mask_token: int | None = None) -> None:
         super().__init__()
         self.removal, self.mask_token = removal, mask_token
+
+    def facts(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+        return {"removal": self.removal, "mask_token": self.mask_token}
 
     def parts(self, x: Float[Tensor, "batch 2 length"]) -> Iterator[tuple[Int[Tensor, " rows"], Tensor]]:
         """Yield texts of similar length, without padding that none of them needs."""
@@ -91,6 +99,11 @@ class ImageInputs(TokenInputs):
         super().__init__()
         self.register_buffer("token_owners", torch.cat([owners.new_full((n_special,), SPECIAL), owners]))
 
+    def facts(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+        owners = self.token_owners[self.token_owners >= 0]
+        return {"owners": owners.tolist(), "n_special": len(self.token_owners) - len(owners)}
+
     def parts(self, x: Float[Tensor, "batch channels height width"]) -> Iterator[tuple[Int[Tensor, " rows"], Tensor]]:
         """Yield as many images as a call can take."""
         most = max(1, _most_tokens(x) // len(self.token_owners))
@@ -104,6 +117,13 @@ class ImageInputs(TokenInputs):
     def call(self, model: nn.Module, x: Float[Tensor, "batch channels height width"], visible: Tensor | None) -> Any:  # noqa: ANN401 - as above
         """Return what a model makes of visible patches: it gets pixel_values and attention_mask."""
         return model(pixel_values=x) if visible is None else model(pixel_values=x, attention_mask=visible.long())
+
+
+def inputs_from_facts(facts: Mapping[str, Any]) -> TokenInputs:
+    """Return what `facts` describe."""
+    if "owners" in facts:
+        return ImageInputs(torch.tensor(facts["owners"]), facts["n_special"])
+    return TextInputs(facts["removal"], facts["mask_token"])
 
 
 def visible_tokens(

@@ -1,10 +1,15 @@
 """Explanations of texts: hidden words have no influence, padding has no value, short texts agree with enumeration."""
 
+import io
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import rich
+import shap
 import torch
+import transformers
 from torch import Tensor, nn
 
 import fwshapley as fw
@@ -238,3 +243,87 @@ def test_a_tokenizer_that_does_not_match_is_named() -> None:
     model.get_submodule("bert.embeddings").word_embeddings = nn.Embedding(10, 16)
     with pytest.raises(ValueError, match="tokenizer does not match the model: it has tokens up to number 19"):
         fit(model)
+
+
+def test_an_explainer_in_a_file_needs_no_model(learned: fw.FeatureExplainer, tmp_path: Path) -> None:
+    learned.save(tmp_path)
+    for model in (None, make_model(seed=1)):
+        loaded = fw.load(tmp_path, model=model, device="cpu")
+        for outputs in ("all", "predicted"):
+            before, after = (one.explain(TEXTS[:4], outputs=outputs) for one in (learned, loaded))
+            assert torch.equal(before.values, after.values)
+            assert torch.equal(before.base_values, after.base_values)
+    assert loaded.players.unit == "word"
+
+
+def test_values_in_a_file_keep_their_texts(learned: fw.FeatureExplainer, tmp_path: Path) -> None:
+    attribution = learned.explain(TEXTS[:3], weights=WEIGHTINGS)
+    attribution.save(tmp_path / "values.safetensors")
+    loaded = fw.load(tmp_path / "values.safetensors")
+    assert isinstance(loaded, TextAttribution)
+    assert loaded.texts == tuple(TEXTS[:3])
+    assert loaded.spans == attribution.spans  # type: ignore[attr-defined]  # of texts
+    assert loaded.to_dataframe().equals(attribution.to_dataframe())
+
+
+def test_a_table_has_the_words_of_each_text(learned: fw.FeatureExplainer) -> None:
+    texts = ["good film", "bad"]
+    attribution = learned.explain(texts, outputs=[1, 0])
+    frame = attribution.to_dataframe()
+    assert frame["piece"].tolist() == ["good", "film", "good", "film", "bad", "bad"]
+    assert frame["player"].tolist() == [0, 1, 0, 1, 0, 0]
+    assert (
+        frame["value"].tolist() == attribution.values[0].T[:, :2].flatten().tolist() + attribution.values[1, 0].tolist()
+    )
+
+
+def test_shap_takes_texts(learned: fw.FeatureExplainer) -> None:
+    texts = ["good film , bad plot", "bad"]
+    explanation = learned(texts)
+    assert ["".join(words) for words in explanation.data] == texts
+    predicted = learned.masked_model_.full_values(torch.from_numpy(learned.players_.read(texts, "texts")))[:, 1]
+    sums = [
+        float(values.sum()) + float(base)
+        for values, base in zip(explanation.values, explanation.base_values, strict=True)
+    ]
+    assert sums == pytest.approx(predicted.tolist(), abs=1e-5)
+    assert "film" in shap.plots.text(explanation, display=False)
+
+
+def test_pipelines_are_taken_apart() -> None:
+    model: Any = make_model()
+    pipeline = transformers.pipeline("text-classification", model=model, tokenizer=make_tokenizer(), device="cpu")
+    attribution = fw.TextExplainer(pipeline, device="cpu").explain(["good film"], progress=False)
+    assert attribution.pieces == [["good", "film"]]
+    assert attribution.unit == "token"
+
+
+def test_colors_follow_values() -> None:
+    attribution = fw.TextExplainer(make_model(), fw.words(make_tokenizer()), device="cpu").explain(
+        ["good <film>\n, bad", "bad"], weights=[fw.Shapley(), fw.Banzhaf()], progress=False
+    )
+    page = attribution._repr_html_()
+    assert page.count("<span") == 2 * (4 + 1)
+    assert "&lt;film&gt;" in page
+    printed = io.StringIO()
+    rich.print(attribution, file=printed)
+    assert "good <film>\n, bad" in printed.getvalue()
+    assert len(attribution.plot().axes) == 1
+    for draw in (attribution.plot_importance, attribution.plot_beeswarm, attribution.plot_waterfall):
+        with pytest.raises(ValueError, match="parts of texts; use plot"):
+            draw()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda e: e.calibrate(TEXTS),
+        lambda e: e.to_onnx("texts.onnx"),
+        lambda e: fw.choose_weights(e, TEXTS),
+        lambda e: fw.write_report(e, TEXTS, "report.html"),
+        lambda e: fw.baseline("saliency", e),
+    ],
+)
+def test_what_needs_the_same_players_says_so(explainer: fw.FeatureExplainer, call: Callable[..., object]) -> None:
+    with pytest.raises(ValueError, match="needs the same players in every input, and texts differ"):
+        call(explainer)

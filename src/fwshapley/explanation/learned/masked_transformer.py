@@ -9,6 +9,9 @@ sees what is visible, at its place in the input, and nothing else.
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,7 +19,8 @@ from torch import Tensor, nn
 
 from fwshapley.explanation.inputs.predictions import as_columns
 from fwshapley.explanation.inputs.returned_entries import find_entry, take_entry
-from fwshapley.networks.token_inputs import TokenInputs, visible_tokens
+from fwshapley.explanation.inputs.select_output import copy_in_single
+from fwshapley.networks.token_inputs import TokenInputs, inputs_from_facts, visible_tokens
 from fwshapley.networks.transformer import FRESH_WIDTH, FreshEncoder, TransformerNetwork
 from fwshapley.players import Players
 from fwshapley.text_players import TextPlayers
@@ -47,6 +51,30 @@ class MaskedTransformer(nn.Module):
         order = torch.cat([rows for rows, _ in parts]).argsort()
         return torch.cat([logits for _, logits in parts])[order]
 
+    def facts(self) -> dict[str, Any]:
+        """Return how it is called, and the configuration of a model of transformers, which replaces its code."""
+        config = getattr(self.model, "config", None)
+        known = config is not None and hasattr(config, "to_json_string")
+        return {
+            "class": type(self).__name__,
+            "network": type(self.model).__name__,
+            "config": json.loads(config.to_json_string()) if known else None,
+            "inputs": self.inputs.facts(),
+        }
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any], model: nn.Module | None) -> MaskedTransformer | None:
+        """Return a transformer that `facts` describe, with any weights; None if its code is not known.
+
+        Args:
+            facts: as saved.
+            model: of the same architecture; None makes it of its configuration.
+        """
+        if model is None and facts["config"] is None:
+            return None
+        made = copy_in_single(_make_model(facts) if model is None else model)
+        return cls(made, inputs_from_facts(facts["inputs"]))
+
     def network(self, players: Players, channels: int) -> TransformerNetwork:
         """Return an untrained explaining network that starts from this transformer's encoder.
 
@@ -66,3 +94,18 @@ class MaskedTransformer(nn.Module):
             encoder, width = FreshEncoder(len(players.tokenizer), players.n_players), FRESH_WIDTH
         inputs = copy.deepcopy(self.inputs)
         return TransformerNetwork(encoder, inputs, width=width, n_players=players.n_players, channels=channels)
+
+
+def _make_model(facts: Mapping[str, Any]) -> nn.Module:
+    """Return a model of transformers with the class and the configuration that were saved, untrained."""
+    try:
+        import transformers  # noqa: PLC0415 - optional, and slow to import
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("this explainer needs transformers: pip install 'fwshapley[transformers]'") from error
+    kind = getattr(transformers, facts["network"], None)
+    if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
+        raise ValueError(  # noqa: TRY004 - the file is wrong, not a type
+            f"transformers has no model {facts['network']!r}; pass the model as model=..."
+        )
+    made: nn.Module = kind(kind.config_class.from_dict(dict(facts["config"])))
+    return made

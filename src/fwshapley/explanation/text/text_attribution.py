@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from fwshapley._internal.arrays import to_numpy
 from fwshapley._internal.checks import Array
+from fwshapley._internal.safetensors_file import Bundle
 from fwshapley._internal.wording import counted
 from fwshapley.explanation.attribution import Attribution
 from fwshapley.explanation.pictures.attribution_plots import MAX_INPUTS
@@ -121,10 +122,9 @@ class TextAttribution(Attribution):
         )
 
     @classmethod
-    def _from_bundle(cls, bundle: Any) -> TextAttribution:  # noqa: ANN401 - of the base class
-        attribution: TextAttribution = super()._from_bundle(bundle)
-        spans = tuple(tuple((begin, end) for begin, end in text) for text in attribution.spans)
-        return replace(attribution, spans=spans)
+    def _from_bundle(cls, bundle: Bundle) -> Self:
+        spans = tuple(tuple((begin, end) for begin, end in text) for text in bundle.facts["spans"])
+        return super()._from_bundle(Bundle({**bundle.facts, "spans": spans}, bundle.arrays))
 
 
 def of_texts(attribution: Attribution, texts: Array, players: TextPlayers) -> TextAttribution:
