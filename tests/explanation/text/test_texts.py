@@ -281,7 +281,7 @@ def test_shap_takes_texts(learned: fw.FeatureExplainer) -> None:
     texts = ["good film , bad plot", "bad"]
     explanation = learned(texts)
     assert ["".join(words) for words in explanation.data] == texts
-    predicted = learned.masked_model_.full_values(torch.from_numpy(learned.players_.read(texts, "texts")))[:, 1]
+    predicted = learned.masked_model_.full_values(learned.explain(texts).inputs)[:, 1]
     sums = [
         float(values.sum()) + float(base)
         for values, base in zip(explanation.values, explanation.base_values, strict=True)

@@ -53,12 +53,11 @@ class MaskedTransformer(nn.Module):
 
     def facts(self) -> dict[str, Any]:
         """Return how it is called, and the configuration of a model of transformers, which replaces its code."""
-        config = getattr(self.model, "config", None)
-        known = config is not None and hasattr(config, "to_json_string")
+        write = getattr(getattr(self.model, "config", None), "to_json_string", None)
         return {
             "class": type(self).__name__,
             "network": type(self.model).__name__,
-            "config": json.loads(config.to_json_string()) if known else None,
+            "config": None if write is None else json.loads(write()),
             "inputs": self.inputs.facts(),
         }
 
@@ -107,5 +106,6 @@ def _make_model(facts: Mapping[str, Any]) -> nn.Module:
         raise ValueError(  # noqa: TRY004 - the file is wrong, not a type
             f"transformers has no model {facts['network']!r}; pass the model as model=..."
         )
-    made: nn.Module = kind(kind.config_class.from_dict(dict(facts["config"])))
+    configuration: Any = kind.config_class
+    made: nn.Module = kind(configuration.from_dict(dict(facts["config"])))
     return made
