@@ -19,6 +19,7 @@ from fwshapley.explanation.learned.masked_transformer import MaskedTransformer
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.networks.token_inputs import TextInputs, TokenRemoval
 from fwshapley.networks.transformer import TransformerNetwork, mean_by_player
+from fwshapley.serving.exported_explainer import ExportedExplainer
 from fwshapley.text_players import TextPlayers
 from text_models import (
     FAMILIES,
@@ -318,6 +319,8 @@ def test_colors_follow_values() -> None:
     "call",
     [
         lambda e: e.calibrate(TEXTS),
+        lambda e: e.attribute(TEXTS, 0),
+        ExportedExplainer.of,
         lambda e: e.to_onnx("texts.onnx"),
         lambda e: fw.choose_weights(e, TEXTS),
         lambda e: fw.write_report(e, TEXTS, "report.html"),

@@ -79,7 +79,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             classes of a module; of other models, probabilities if it returns them.
         network: the explaining network: "auto" (a small U-Net on the grid of the players that starts from the feature
             maps of a convolutional surrogate; a perceptron for tables; a transformer that starts from the surrogate if
-            that is one), "unet" (the paper's), "slim" (a small one), or a function that makes one from inputs to (batch, players, channels), given the number of channels.
+            that is one), "unet" (the paper's), "slim" (a small one), or a function that makes one from inputs to
+            (batch, players, channels), given the number of channels.
         removal: what replaces hidden features if the surrogate fills them: "zero", "mean", a baseline (one input) or
             background data (several inputs, averaged over). "auto" is the mean in a table and zero in an image, or
             a value that no pixel has if zero is plausible and the surrogate is trained. In a transformer, "attention"
