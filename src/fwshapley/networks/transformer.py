@@ -59,7 +59,7 @@ class TransformerNetwork(nn.Module):
         states: Tensor = self.inputs.call(self.encoder, x, None).last_hidden_state
         normalized, padding = self.before(states), owners == PADDING
         mixed, _ = self.attention(normalized, normalized, normalized, key_padding_mask=padding, need_weights=False)
-        return mean_by_player(self.head(states + mixed) / self.rate_factor, owners, self.n_players)
+        return mean_by_player(self.head(states + mixed).float() / self.rate_factor, owners, self.n_players)
 
 
 class FreshEncoder(nn.Module):

@@ -122,13 +122,13 @@ def plot_texts(texts: Sequence[ColoredText], limit: float | None = None) -> Figu
 
     Example:
         >>> plot_texts([ColoredText("a good film", [(2, 6), (7, 11)], np.array([0.5, -0.1]), "input 0")])
-        <Figure size 1008x118 with 1 Axes>
+        <Figure size 930x117.6 with 1 Axes>
     """
     if limit is not None and check_real("limit", limit) <= 0:
         raise ValueError(f"limit must be positive, got {limit:g}")
     lines = [_lines(text) for text in texts]
     rows = sum(len(part) + 2 for part in lines)
-    figure = new_figure(width=LETTERS * LETTER_WIDTH + 0.75, height=rows * LINE_HEIGHT + 0.2)
+    figure = new_figure(width=LETTERS * LETTER_WIDTH + 0.1, height=rows * LINE_HEIGHT + 0.2)
     axes = figure.add_subplot()
     axes.set(xlim=(0, LETTERS), ylim=(rows, 0))
     axes.axis("off")

@@ -11,6 +11,7 @@ import shap
 import torch
 import transformers
 from torch import Tensor, nn
+from transformers import BertConfig, BertForSequenceClassification
 
 import fwshapley as fw
 from fwshapley.estimators import exact_values
@@ -24,6 +25,7 @@ from fwshapley.text_players import TextPlayers
 from text_models import (
     FAMILIES,
     MAX_LENGTH,
+    SHAPE,
     AttentiveModel,
     OwnModel,
     make_model,
@@ -330,3 +332,19 @@ def test_colors_follow_values() -> None:
 def test_what_needs_the_same_players_says_so(explainer: fw.FeatureExplainer, call: Callable[..., object]) -> None:
     with pytest.raises(ValueError, match="needs the same players in every input, and texts differ"):
         call(explainer)
+
+
+@pytest.mark.parametrize(
+    ("names", "problem", "output"),
+    [
+        ({0: "calm", 1: "angry"}, None, "probability"),
+        ({0: "calm", 1: "angry"}, "multi_label_classification", "label_probability"),
+        ({0: "stars"}, None, "raw"),
+    ],
+)
+def test_outputs_are_what_the_configuration_says(names: dict[int, str], problem: str | None, output: str) -> None:
+    config = BertConfig(**SHAPE, id2label=names, problem_type=problem)  # type: ignore[arg-type]  # a name that it knows
+    model: nn.Module = BertForSequenceClassification(config)
+    attribution = fw.TextExplainer(model, fw.words(make_tokenizer()), device="cpu").explain("good", progress=False)
+    assert attribution.output_names == tuple(names.values())
+    assert attribution.provenance["output"] == output

@@ -147,7 +147,7 @@ def refine_values(
         for rows, masked in whole.by_count(x):
             laws = torch.from_numpy(join_laws(weightings, masked.n_players)).to(masked.device)
             sizes = choose_sizes(fitted.objective, laws)
-            for row in torch.arange(len(x))[rows].tolist():
+            for row in torch.arange(len(x), device=x.device)[rows].tolist():
                 one = x[row : row + 1]
                 if 2**masked.n_players <= n_calls:
                     semivalues = [Cardinality(law) for law in laws]
