@@ -30,6 +30,7 @@ from contract_world import Call, Case, Fault, Majority, Odd, World, accuracy, of
 from fwshapley import datasets, games, valuation
 from fwshapley.explanation import baselines, metrics
 from models import ImageModel, TableModel, images, rows, seeded
+from text_models import make_model, make_texts, make_tokenizer
 
 # Untyped on purpose: the calls below hand over what the types forbid.
 fw: Any = fwshapley
@@ -1202,6 +1203,70 @@ each(
     lambda _, bad: sampled_images().explain(images(2), outputs=bad),
 )
 each(fw.ImageExplainer.explain, "total", CHOICE, lambda _, bad: sampled_images().explain(images(2), total=bad))
+
+
+TEXTS: dict[str, object] = {
+    "None": None,
+    "a number": 3,
+    "with a number": ["good", 3],
+    "empty": [],
+    "an empty text": ["good", ""],
+    "too long": ["good " * 40],
+}
+
+
+def of_texts(**options: Any) -> Any:  # noqa: ANN401 - any argument
+    """Return an explainer of texts that samples."""
+    chosen = {"players": fw.words(make_tokenizer()), "device": "cpu"} | options
+    return fw.TextExplainer(chosen.pop("model", make_model()), chosen.pop("players"), **chosen)
+
+
+for unit in (fw.tokens, fw.words, fw.sentences):
+    each(unit, "tokenizer", {"None": None, "a function": str.split}, lambda _, bad, unit=unit: unit(bad))
+    each(unit, "max_length", ABOVE_ZERO, lambda _, bad, unit=unit: unit(make_tokenizer(), max_length=bad))
+    each(unit, "truncate", CHOICE, lambda _, bad, unit=unit: unit(make_tokenizer(), truncate=bad))
+named(
+    fw.TextExplainer,
+    lambda _, **bad: of_texts(**bad).explain(make_texts(2)),
+    {
+        "model": {"None": None, "a number": 3, "a function": len},
+        "players": {"None": None, "a number": 3, "of a table": fw.columns(3)},
+        "removal": {"unknown": "nonsense", "of tables": "mean", "None": None},
+        "output": CHOICE,
+        "n_calls": ABOVE_ZERO | {"too few": 1, "None": None},
+        "output_names": OUTPUT_NAMES,
+        "device": only(DEVICES, "unknown", "not there"),
+        "seed": SEEDS,
+    },
+)
+each(fw.TextExplainer.explain, "x", TEXTS, lambda _, bad: of_texts().explain(bad))
+each(fw.TextExplainer.explain, "weights", WEIGHTS, lambda _, bad: of_texts().explain(make_texts(2), weights=bad))
+each(fw.TextExplainer.explain, "outputs", SOME_OUTPUTS, lambda _, bad: of_texts().explain(make_texts(2), outputs=bad))
+each(fw.TextExplainer.explain, "total", CHOICE, lambda _, bad: of_texts().explain(make_texts(2), total=bad))
+each(fw.TextExplainer.game, "x", TEXTS | {"several": ["good", "bad"]}, lambda _, bad: of_texts().game(bad))
+
+
+@cache
+def explained_texts() -> Any:  # noqa: ANN401 - see fw
+    """Return values of two texts."""
+    return of_texts().explain(["good film", "bad"], progress=False)
+
+
+named(
+    fwshapley.explanation.TextAttribution.plot,
+    lambda _, **bad: explained_texts().plot(**bad),
+    {
+        "rows": {"text": "all", "too large": [2], "zero": 0, "empty": []},
+        "output": {"unknown": "nonsense", "too large": 7},
+        "limit": POSITIVE,
+    },
+)
+each(
+    fwshapley.explanation.TextAttribution.colored,
+    "row",
+    {"text": "all", "too large": 2},
+    lambda _, bad: explained_texts().colored(bad),
+)
 each(fw.Superpixels, "n_segments", ABOVE_ZERO, lambda _, bad: fw.Superpixels(bad))
 each(fw.Superpixels, "compactness", POSITIVE, lambda _, bad: fw.Superpixels(9, compactness=bad))
 

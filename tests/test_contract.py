@@ -53,6 +53,7 @@ UNCHECKED = {
         "Predictions",
         "Quality",
         "Score",
+        "TextAttribution",
         "metrics.Agreement",
         "datasets.LabeledImages",
         "Predictions.to",
@@ -71,6 +72,7 @@ UNCHECKED = {
     *("games.Game", "games.KnownGame", "games.KnownGame.values", "Semivalue.log_join_law"),
     # Asked in inner loops, by what has checked its arguments: games, modules, parts of players.
     *("games.MaskedModel", "games.MaskedModel.empty_values", "games.MaskedModel.full_values"),
+    *("games.MaskedModel.by_count", "games.MaskedModel.counts", "games.MaskedModel.members"),
     *(
         "games.CheckedGame.drop_single_output",
         "Players.assignment_on",

@@ -23,7 +23,7 @@ WITHOUT_EXAMPLE = {
     "AnyGame",  # a type
     # Results: the example is that of the function that returns them.
     *("ChosenWeights", "CrossFit", "Curve", "Detection", "ExportedExplainer", "Flipped"),
-    *("SuggestedTargets", "Suggestions"),
+    *("SuggestedTargets", "Suggestions", "TextAttribution"),
     *("Decision", "ReviewNeighbor", "ReviewPoint"),
     "photo_features",  # needs a network that is not installed everywhere
 }

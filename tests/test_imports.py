@@ -12,7 +12,7 @@ LAYERS = [
     ("semivalues",),
     ("_internal.result",),
     ("coalitions", "players"),
-    ("games", "plots", "superpixels"),
+    ("games", "plots", "superpixels", "text_players"),
     ("estimators", "training"),
     ("networks",),
     ("tables",),

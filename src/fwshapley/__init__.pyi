@@ -31,6 +31,7 @@ from .explanation import (
     InterventionalExplainer,
     LinearExplainer,
     PipelineExplainer,
+    TextExplainer,
     choose_weights,
     write_report,
 )
@@ -39,6 +40,7 @@ from .players import columns, grid, groups, segments
 from .semivalues import Banzhaf, Beta, Cardinality, LeaveOneOut, Semivalue, Shapley
 from .serving import load_onnx
 from .superpixels import Superpixels
+from .text_players import sentences, tokens, words
 from .training import Budget
 from .trees import TreeExplainer
 from .valuation import (
@@ -71,6 +73,7 @@ __all__ = [
     "Semivalue",
     "Shapley",
     "Superpixels",
+    "TextExplainer",
     "TreeExplainer",
     "Valuation",
     "__version__",
@@ -96,10 +99,13 @@ __all__ = [
     "proxy_values",
     "segments",
     "semivalues",
+    "sentences",
     "serving",
+    "tokens",
     "training",
     "trees",
     "valuation",
     "value_neighbors",
+    "words",
     "write_report",
 ]

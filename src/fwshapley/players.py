@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -50,6 +50,9 @@ class Players:
         >>> grid(4, 4, patch=2).assignment.tolist()
         [[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3], [2, 2, 3, 3]]
     """
+
+    varies: ClassVar[bool] = False
+    """Whether inputs differ in their number of players, as texts do; `n_players` is then the largest."""
 
     assignment: Int[ndarray, "*positions"]
     names: tuple[str, ...]

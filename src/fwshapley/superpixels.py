@@ -107,7 +107,10 @@ def check_fixed_players(players: object) -> None:
             "players that differ from image to image cannot be learned, since a network has the same players for all; "
             f"sample them with fw.ImageExplainer(model, {shorten(players)}), or pass fw.grid(...)"
         )
-    raise TypeError(f"players must be made by columns, groups, grid or segments, got {type(players).__name__}")
+    raise TypeError(
+        "players must be made by columns, groups, grid, segments, tokens, words or sentences, got "
+        f"{type(players).__name__}"
+    )
 
 
 def _prepare(image: Array) -> Float[ndarray, "height width channels"]:

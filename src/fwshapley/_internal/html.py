@@ -90,6 +90,10 @@ class Report:
         picture = f'<img alt="{_escape(caption)}" src="data:image/png;base64,{data}">'
         return self._add(f"<figure>{picture}<figcaption>{_escape(caption)}</figcaption></figure>")
 
+    def fragment(self, part: str) -> Report:
+        """Add a part that is HTML already, such as a text with colored words."""
+        return self._add(part)
+
     def gallery(self, rows: Sequence[Sequence[Picture]], caption: str) -> Report:
         """Add rows of small pictures; the first of each row has more room below it."""
         self._add(f'<p class="lead">{_escape(caption)}</p>')

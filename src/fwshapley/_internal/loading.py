@@ -11,6 +11,7 @@ from fwshapley._internal.safetensors_file import read_metadata
 
 CLASSES = {
     "attribution": ("fwshapley.explanation.attribution", "Attribution"),
+    "text attribution": ("fwshapley.explanation.text.text_attribution", "TextAttribution"),
     "valuation": ("fwshapley.valuation.result", "Valuation"),
     "estimate": ("fwshapley.estimators.estimate", "Estimate"),
     "explainer": ("fwshapley.explanation.learned.feature_explainer", "FeatureExplainer"),

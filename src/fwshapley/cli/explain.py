@@ -35,6 +35,7 @@ from fwshapley.cli.learned import about_surrogate, check_errors, explain_learned
 from fwshapley.cli.model_loading import EXPORTED, FOREIGN, KINDS_OF_MODEL, PICKLED, TREE_FILES
 from fwshapley.cli.request import Request, read_weights
 from fwshapley.cli.skipped_rows import skip_rows
+from fwshapley.cli.texts import explain_texts, report_texts
 from fwshapley.explanation.method_choice import Game
 from fwshapley.explanation.untrained.exact_explainer import ExactExplainer
 from fwshapley.semivalues import Total
@@ -63,6 +64,7 @@ CALLS_HELP = (
     "Coalitions to sample with each background row, if values are sampled; more take longer and have smaller errors."
 )
 LABEL_HELP = "Column of labels: left out."
+TEXT_HELP = "Column of the texts, if not that of fit; for explainers of texts."
 MODEL_HELP = "The model of an explainer that does not contain it. Its code runs only if you name it."
 WEIGHTS_HELP = "Alpha and beta of one of several semivalues; may be repeated."
 OUTPUTS_HELP = (
@@ -123,6 +125,7 @@ def explain(
     n_calls: Annotated[int | None, given(min=1, metavar="N", help=CALLS_HELP)] = None,
     label: Annotated[str | None, given("--label", "-l", metavar="COLUMN", help=LABEL_HELP)] = None,
     ignore: Annotated[list[str] | None, given(metavar="COLUMN", help="Column to leave out; may be repeated.")] = None,
+    text: Annotated[str | None, given(metavar="COLUMN", help=TEXT_HELP)] = None,
     names: Annotated[str | None, given(metavar="A,B,C", help="Names of the model's outputs.")] = None,
     encoding: Annotated[str | None, given(metavar="NAME", help="Of .csv files, if not that of fit, or utf-8.")] = None,
     model: Annotated[str | None, asked(metavar="MODEL", help=MODEL_HELP)] = None,
@@ -159,6 +162,10 @@ def explain(
         left_out = tuple(dict.fromkeys([*([] if label is None else [label]), *(ignore or [])]))
         wanted = InputFormat(left_out=left_out, encoding=encoding or "")
         output_names = None if names is None else [name.strip() for name in names.split(",")]
+        if _explains_texts(source, text):
+            explained = explain_texts(source, inputs, request, column=text, encoding=encoding, device=device)
+            report_texts(explained, top, out)
+            return
         if _is_model(source):
             if model is not None:
                 raise ValueError(f"--model is for a folder that does not contain its model: {source} is the model")
@@ -196,6 +203,14 @@ def _is_model(source: str) -> bool:
     if not path.exists():
         raise FileNotFoundError(f"there is no folder {source}, and a model must be {KINDS_OF_MODEL}")
     raise ValueError(f"{source} is not a folder of fwshapley fit, and a model must be {KINDS_OF_MODEL}")
+
+
+def _explains_texts(source: str, text: str | None) -> bool:
+    """Whether the command line names an explainer of texts; raise an error if it is none and --text is given."""
+    of_texts = not _is_model(source) and open_explainer(Path(source)).record.format.kind == "texts"
+    if text is not None and not of_texts:
+        raise ValueError(f"--text is for explainers of texts, and {source} is none")
+    return of_texts
 
 
 def _open_model(

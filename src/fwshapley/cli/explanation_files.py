@@ -252,5 +252,8 @@ SUMMARIES: Mapping[str, Callable[[Attribution], Figure]] = {
     "beeswarm.png": Attribution.plot_beeswarm,
 }
 """Pictures of all rows of a table, and how they are drawn."""
-FILES = (*VALUE_FILES, SKIPPED, *SUMMARIES, PICTURES, RECORD)
+TEXTS_PAGE = "texts.html"
+"""Texts with colored words."""
+
+FILES = (*VALUE_FILES, SKIPPED, *SUMMARIES, TEXTS_PAGE, PICTURES, RECORD)
 """Files and folders of ours in a folder of explanations."""

@@ -37,11 +37,12 @@ from fwshapley.cli.fit_record import COMMAND, FitRecord, open_explainer
 from fwshapley.cli.input_files import Inputs, read_inputs
 from fwshapley.cli.input_format import InputFormat, image_format
 from fwshapley.cli.model_loading import OutputChoice, as_in_file
+from fwshapley.cli.texts import fit_texts
 from fwshapley.cli.training import (
     calibrate_errors,
     learned_weights,
     report_explainer,
-    show_training,
+    train_explainer,
     validation_inputs,
 )
 from fwshapley.explanation.learned.error_model import MIN_INPUTS
@@ -50,6 +51,7 @@ from fwshapley.explanation.learned.persistence import FILE
 from fwshapley.explanation.method_choice import Choice, Game, Method
 from fwshapley.explanation.untrained.exact_explainer import ExactExplainer
 from fwshapley.tables.file_reader import check_exists
+from fwshapley.text_players import Unit
 
 DEFAULT_SECONDS = 120.0
 REPORT = "report.html"
@@ -85,6 +87,11 @@ GAME_HELP = (
 CALLS_HELP = "Coalitions to sample with each row that stands in for hidden columns; otherwise as many as usual."
 VALID_HELP = "Inputs for validation of training; otherwise a tenth of DATA is held out."
 PATCH_HELP = "Players are patches of N x N pixels; by default at most 16 along a side."
+TEXT_HELP = (
+    "Explain the texts in this column. MODEL is then a folder that save_pretrained of transformers wrote, with the "
+    "tokenizer; its code is that of transformers."
+)
+UNIT_HELP = "Players of texts."
 SEGMENTS_HELP = "Players are segments of images: a .npy file of whole numbers, (height, width)."
 OUTPUT_HELP = (
     "How to read outputs. auto: probabilities of classes for a torch module, and for other models whose outputs sum "
@@ -110,6 +117,8 @@ def fit(
     mean: Annotated[str | None, read(metavar="X,X,X", help="Subtracted from each channel, after scaling.")] = None,
     std: Annotated[str | None, read(metavar="X,X,X", help="Each channel is divided by it, after that.")] = None,
     sample: Annotated[int | None, read(min=2, metavar="N", help="Use only N inputs, chosen at random.")] = None,
+    text: Annotated[str | None, explained(metavar="COLUMN", help=TEXT_HELP)] = None,
+    unit: Annotated[Unit | None, explained(help=UNIT_HELP, show_default="word")] = None,
     patch: Annotated[int | None, explained(min=1, metavar="N", help=PATCH_HELP)] = None,
     segments: Annotated[Path | None, explained(metavar="FILE", help=SEGMENTS_HELP)] = None,
     game: Annotated[Game, explained(help=GAME_HELP)] = "auto",
@@ -157,6 +166,9 @@ def fit(
         weights = learned_weights(objective or "multilinear", alpha, beta)
         asked, why = _asked_method(arguments)
         check_exists(data)
+        if text is not None or unit is not None:
+            _fit_texts(arguments, budget, saved)
+            return
         found = NamedModel.find(model, output, exact=asked != "learned")
         inputs, wanted = read_inputs([data], found.with_columns(wanted), most=sample, seed=seed)
         players, about_players = _players_of_options(inputs, wanted, patch, segments)
@@ -205,10 +217,7 @@ def fit(
             device=device,
             seed=seed,
         )
-        if not resume:
-            saved.remove()
-        explainer.fit(x, x_valid, budget=budget, checkpoint=saved.path, resume=resume)
-        show_training(explainer)
+        train_explainer(explainer, x, x_valid, budget, saved, resume=resume)
         if calibrate:
             calibrate_errors(explainer, x_valid)
         explainer.metadata = {COMMAND: FitRecord(model, wanted, notes, arguments).facts()}
@@ -216,6 +225,17 @@ def fit(
         if report:
             report_explainer(explainer, x_valid, out / REPORT)
         _print_next(out, model, [FILE, *[REPORT] * report])
+
+
+def _fit_texts(arguments: Mapping[str, Any], budget: fw.Budget, saved: Checkpoints) -> None:
+    """Train an explainer of texts, and write it."""
+    if arguments["text"] is None:
+        raise ValueError("--unit is for texts: name their column by --text")
+    table = InputFormat(kind="texts", columns=(arguments["text"],), encoding=arguments["encoding"])
+    explainer, notes = fit_texts(arguments, table, budget, saved)
+    explainer.metadata = {COMMAND: FitRecord(arguments["model"], table, notes, arguments).facts()}
+    _save(explainer, saved)
+    _print_next(saved.out, None, [FILE])
 
 
 def _asked_method(arguments: Mapping[str, Any]) -> tuple[Method, str]:

@@ -128,7 +128,8 @@ def open_explainer(path: Path) -> SavedExplainer:
         needs_model = "torch module" if facts["is_module"] else "function or estimator"
         return SavedExplainer(kind, record, is_recorded, needs_model, facts["output"], not facts["is_module"])
     surrogate = facts["surrogate"]
-    has_own_code = surrogate["class"] != "TableSurrogate" and surrogate["shape"] is None
+    has_code = (surrogate["class"] == "TableSurrogate", surrogate.get("shape"), surrogate.get("config"))
+    has_own_code = not any(has_code)
     return SavedExplainer(
         kind=kind,
         record=record or FitRecord(None, _guess_format(facts, tuple(tensors["players"].shape))),
@@ -141,6 +142,8 @@ def open_explainer(path: Path) -> SavedExplainer:
 
 def _guess_format(facts: Mapping[str, Any], shape: tuple[int, ...]) -> InputFormat:
     """Return the likely format of inputs of a learned explainer that Python saved."""
+    if "tokenizer" in facts["players"]:
+        return InputFormat(kind="texts")
     if facts["schema"] is None:
         return InputFormat(kind="images", size=Size(*shape), channels=facts["input_shape"][0], layout="NCHW")
     return _format_of_table(facts["schema"])

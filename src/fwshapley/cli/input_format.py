@@ -15,14 +15,15 @@ from fwshapley._internal.wording import counted
 from fwshapley.cli.pictures.files import Color, Size
 from fwshapley.explanation.inputs.image_layout import Layout
 
-InputKind = Literal["table", "rows", "images"]
+InputKind = Literal["table", "rows", "images", "texts"]
 """Columns of a table (.csv, .parquet, .xlsx) with their names; rows of numbers in an .npz file; images, in pictures or
-in an .npz file."""
+in an .npz file; texts, a column of a table."""
 
 KIND_NAMES: Mapping[InputKind, str] = {
     "table": "a table with names of columns",
     "rows": "an .npz file of rows of numbers",
     "images": "pictures, or an .npz file of images",
+    "texts": "a table with a column of texts",
 }
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import fwshapley as fw
 from fwshapley._internal.wording import counted
+from fwshapley.cli.checkpoints import Checkpoints
 from fwshapley.cli.console import new_table, print_line, print_table
 from fwshapley.cli.input_files import Inputs, read_inputs
 from fwshapley.cli.input_format import InputFormat
@@ -49,6 +50,22 @@ def validation_inputs(
     places = torch.arange(len(inputs), dtype=torch.float64)[:, None]
     train, held_out = (part[:, 0].long().numpy() for part in hold_out(places, seed))
     return inputs.take(train), inputs.take(held_out), f"{counted(len(held_out), 'input')} held out for validation"
+
+
+def train_explainer(
+    explainer: fw.FeatureExplainer,
+    x: pd.DataFrame | NDArray[Any] | list[str],
+    x_valid: pd.DataFrame | NDArray[Any] | list[str] | None,
+    budget: fw.Budget,
+    saved: Checkpoints,
+    *,
+    resume: bool,
+) -> None:
+    """Train an explainer from the start, or from where training was stopped, and print how it went."""
+    if not resume:
+        saved.remove()
+    explainer.fit(x, x_valid, budget=budget, checkpoint=saved.path, resume=resume)
+    show_training(explainer)
 
 
 def show_training(explainer: fw.FeatureExplainer) -> None:

@@ -10,6 +10,8 @@ from .learned.quality import MethodScores, Quality, QualityWarning, Score
 from .learned.surrogate import Surrogate, TableSurrogate, train_surrogate
 from .report import write_report
 from .semivalue_selection import ChosenWeights, choose_weights
+from .text.text_attribution import TextAttribution
+from .text.text_explainer import TextExplainer
 from .untrained.image_explainer import ImageExplainer
 from .untrained.interventional_explainer import InterventionalExplainer
 from .untrained.linear_explainer import LinearExplainer
@@ -35,6 +37,8 @@ __all__ = [
     "SelectOutput",
     "Surrogate",
     "TableSurrogate",
+    "TextAttribution",
+    "TextExplainer",
     "baselines",
     "choose_weights",
     "measure_fidelity",

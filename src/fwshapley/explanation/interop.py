@@ -68,6 +68,7 @@ class OtherInterfaces(ABC):
             total: as in `explain`.
         """
         fitted = self.fitted_
+        fitted.check_same_players("attribute")
         targets = choose_targets(target, len(fitted.check_inputs(inputs)), len(fitted.output_names))
         return spread_over_inputs(self.explain(inputs, weights=weights, outputs=targets, total=total))
 

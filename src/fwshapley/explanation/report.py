@@ -145,6 +145,7 @@ def write_report(
     """
     check_kind("explainer", explainer, FeatureExplainer)
     fitted = explainer.fitted_
+    fitted.check_same_players("write_report")
     if evaluator is not None:
         check_callable("evaluator", evaluator)
     n_calls = long_calls(fitted.players.n_players) if n_calls is None else check_whole("n_calls", n_calls)

@@ -115,6 +115,7 @@ def choose_weights(
     """
     candidates = _check_candidates(explainer, candidates)
     check_flag("per_input", per_input)
+    explainer.fitted_.check_same_players("choose_weights")
     evaluators = [surrogate_evaluator(explainer.fitted_.masked_model) if evaluator is None else evaluator]
     evaluators += [] if reporter is None else [reporter]
     for name, function in zip(("evaluator", "reporter"), evaluators, strict=False):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,6 +20,10 @@ MAX_CPU_ELEMENTS = 2**17
 """The same on a CPU, where convolutions are two to four times as fast while activations fit into its caches."""
 
 
+CountPlayers = Callable[[Tensor], Tensor]
+"""Returns the number of players of each input of a batch."""
+
+
 @dataclass(frozen=True, eq=False)
 class MaskedModel:
     """Value of coalitions of many inputs.
@@ -27,10 +31,11 @@ class MaskedModel:
     Attributes:
         surrogate: a module that predicts from (inputs, coalitions).
         output: scale of the values.
-        n_players: number of players.
+        n_players: number of players; the largest if inputs differ in it. Those beyond an input's own do not matter.
         device: device of the surrogate.
         mixed_precision: compute in bf16. That is accurate enough for training only: its rounding error is as large as
             the contribution of one player to a large coalition.
+        count: number of players of each input; None if all have `n_players`.
 
     Example:
         >>> explainer = fw.FeatureExplainer(torch.nn.Linear(4, 2))
@@ -44,6 +49,7 @@ class MaskedModel:
     n_players: int
     device: torch.device
     mixed_precision: bool = False
+    count: CountPlayers | None = None
 
     def __call__(
         self, x: Float[Tensor, "batch ..."], coalitions: Bool[Tensor, "batch coalitions players"]
@@ -67,6 +73,23 @@ class MaskedModel:
     def full_values(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch outputs"]:
         """Value of all players together, for each input."""
         return self(x, torch.ones(len(x), 1, self.n_players, dtype=torch.bool, device=x.device))[:, 0]
+
+    def counts(self, x: Float[Tensor, "batch ..."]) -> Int[Tensor, " batch"]:
+        """Number of players of each input."""
+        return torch.full((len(x),), self.n_players, device=x.device) if self.count is None else self.count(x)
+
+    def members(self, x: Float[Tensor, "batch ..."]) -> Bool[Tensor, "batch players"]:
+        """Which of `n_players` each input has."""
+        return torch.arange(self.n_players, device=x.device) < self.counts(x)[:, None]
+
+    def by_count(self, x: Float[Tensor, "batch ..."]) -> Iterator[tuple[Int[Tensor, " rows"] | slice, MaskedModel]]:
+        """Yield the rows of inputs with the same number of players, and their game."""
+        if self.count is None:
+            yield slice(None), self
+            return
+        counts = self.count(x)
+        for n in counts.unique().tolist():
+            yield (counts == n).nonzero()[:, 0], replace(self, n_players=n, count=None)
 
     def _predict_coalitions(
         self, predict: Callable[[Tensor, Tensor], Tensor], x: Tensor, coalitions: Tensor, at_once: int

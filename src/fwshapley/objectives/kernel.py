@@ -70,6 +70,11 @@ class Kernel:
 
     def calibrate(self, masked: MaskedModel, x: Float[Tensor, "rows ..."], generator: torch.Generator) -> Kernel:
         """Return the objective with level, unit and spread measured on a few inputs."""
+        if masked.count is not None:
+            raise ValueError(
+                "the kernel objective needs the same number of players in every input, and texts differ; pass "
+                "objective='multilinear', which learns every weighting"
+            )
         _law(self, masked.n_players)  # raises an error if there is no size law
         few = x[:PILOT_INPUTS]
         spread = self._measure_spread(masked, few[:SPREAD_INPUTS], generator) if self.constraint == "center" else None

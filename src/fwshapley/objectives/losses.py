@@ -55,10 +55,22 @@ def centered_loss(
 
 
 def shift_to_total(
-    psi: Float[Tensor, "*batch players outputs"], total: Float[Tensor, "*batch outputs"]
+    psi: Float[Tensor, "*batch players outputs"],
+    total: Float[Tensor, "*batch outputs"],
+    members: Bool[Tensor, "batch players"] | None = None,
 ) -> Float[Tensor, "*batch players outputs"]:
-    """Additive normalization: shift psi by one constant per input and output so that it sums to total."""
-    return psi + (total - psi.sum(-2))[..., None, :] / psi.shape[-2]
+    """Additive normalization: shift psi by one constant per input and output so that it sums to total.
+
+    Args:
+        psi: values.
+        total: what they should sum to.
+        members: which players each input has; None if all. The others keep their zeros.
+    """
+    gap = (total - psi.sum(-2))[..., None, :]
+    if members is None:
+        return psi + gap / psi.shape[-2]
+    shares = members.to(psi.dtype) / members.sum(1, keepdim=True)
+    return psi + gap * shares[..., None]
 
 
 def residuals(

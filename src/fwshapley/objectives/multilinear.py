@@ -90,7 +90,8 @@ class Multilinear:
             levels.append(float(multilinear_loss(psi, sample.values, sample.coalitions, t).mean()))
         floor = max(MIN_LEVEL, MIN_RELATIVE_LEVEL * max(levels))  # where the game does not vary, there is no signal
         levels = [max(level, floor) for level in levels]
-        unit = [math.sqrt(level / masked.n_players / sample.values.shape[-1]) for level in levels]
+        players = float(masked.counts(few).double().mean())
+        unit = [math.sqrt(level / players / sample.values.shape[-1]) for level in levels]
         return replace(self, level=tuple(levels), unit=tuple(unit))
 
     def sample(

@@ -91,6 +91,7 @@ class ExportedExplainer:
         Args:
             explainer: a fitted explainer.
         """
+        explainer.fitted_.check_same_players("serving")
         export = import_module("fwshapley.explanation.learned.onnx_export")  # imports torch
         return cls(export.describe_explainer(explainer), export.TorchNetwork(explainer), explainer)
 

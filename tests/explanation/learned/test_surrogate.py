@@ -153,7 +153,7 @@ def test_an_explainer_tells_what_model_and_surrogate_predict(output: Output) -> 
 
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_removal_is_refused() -> None:
-    with pytest.raises(ValueError, match="removal must be one of 'auto', 'zero', 'mean'; got 'blur'"):
+    with pytest.raises(ValueError, match=r"removal must be one of 'auto', 'zero', .*; got 'blur'"):
         fill_of_table("blur")
 
 

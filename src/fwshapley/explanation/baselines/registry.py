@@ -201,6 +201,7 @@ class Baseline:
     def _check_needs(self) -> None:
         """Raise unless the explainer has what the method needs; gradients are checked on the first inputs."""
         needs, name, fitted = self.method.needs, self.name, self.explainer.fitted_
+        fitted.check_same_players(name)
         for library in self.method.libraries:
             if find_spec(MODULES[library]) is None:
                 raise ModuleNotFoundError(f"{name} needs {library}: pip install 'fwshapley[baselines]'")

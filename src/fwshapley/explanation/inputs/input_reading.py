@@ -25,6 +25,7 @@ from fwshapley._internal.wording import counted, listed
 from fwshapley.explanation.inputs.image_layout import BATCHES, Layout, channels_first, recognize_layout
 from fwshapley.explanation.inputs.model_functions import describe_failure
 from fwshapley.players import Players
+from fwshapley.text_players import TextPlayers
 
 Transform = Callable[[Any], Any]
 """Makes a tensor or an array of a picture: (channels, height, width), or with channels last."""
@@ -75,6 +76,8 @@ def read_inputs(
         transform: of raw images.
         progress: show progress where it may take long, and say how much memory the inputs take.
     """
+    if isinstance(players, TextPlayers):
+        return ReadInputs(torch.from_numpy(players.read(x, name)), "NCHW", is_new=True)
     is_image = of_images or (players is not None and players.is_image)
     allow_one = any("N" not in form for form in forms)
     items = _as_items(x, is_image=is_image, allow_one=allow_one, transform=transform)

@@ -185,6 +185,7 @@ def calibrate(
         progress: show progress if it takes long: a bar on a terminal, lines elsewhere.
     """
     fitted = explainer.fitted_
+    fitted.check_same_players("calibrate")
     n_calls = check_whole("n_calls", n_calls)
     generator = make_generator(seed, fitted.masked_model.device)
     checked = fitted.check_inputs(x)

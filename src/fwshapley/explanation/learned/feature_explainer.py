@@ -66,9 +66,10 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
     Args:
         model: a torch module that returns logits, or values with output="raw", alone or as an entry of a dict, a tuple
             or an object (see `fwshapley.explanation.SelectOutput`); it is copied to single precision and never changed.
-            Or a function, which is called with arrays or DataFrames, or with tensors if it takes no arrays. Or a fitted
-            estimator with predict_proba or predict.
-        players: made by `grid`, `segments` or `groups`; None is one player per column of a table.
+            Or a model or a pipeline of transformers, of texts or images. Or a function, which is called with arrays or
+            DataFrames, or with tensors if it takes no arrays. Or a fitted estimator with predict_proba or predict.
+        players: made by `grid`, `segments` or `groups`, or for texts by `tokens`, `words` or `sentences`; None is one
+            player per column of a table, or the tokens of a pipeline.
         surrogate: "auto" trains one: a copy of an image model, a new network for tables and functions. A module is
             trained in its place. A `Surrogate` is used as it is. None explains the model itself with filled inputs.
         objective: "multilinear" learns all semivalues at once, "kernel" the one passed as `weights`; or an objective
@@ -78,11 +79,14 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             "label_logit" for independent labels; or the model's "raw" outputs. "auto" is the probability of the
             classes of a module; of other models, probabilities if it returns them.
         network: the explaining network: "auto" (a small U-Net on the grid of the players that starts from the feature
-            maps of a convolutional surrogate; a perceptron for tables), "unet" (the paper's), "slim" (a small one), or
-            a function that makes one from inputs to (batch, players, channels), given the number of channels.
+            maps of a convolutional surrogate; a perceptron for tables; a transformer that starts from the surrogate if
+            that is one), "unet" (the paper's), "slim" (a small one), or a function that makes one from inputs to
+            (batch, players, channels), given the number of channels.
         removal: what replaces hidden features if the surrogate fills them: "zero", "mean", a baseline (one input) or
             background data (several inputs, averaged over). "auto" is the mean in a table and zero in an image, or
-            a value that no pixel has if zero is plausible and the surrogate is trained.
+            a value that no pixel has if zero is plausible and the surrogate is trained. In a transformer, "attention"
+            to hidden words or patches is masked, which is "auto" where the model allows it; the "mask_token" may
+            replace words, or "zero" their embeddings.
         output_names: one per output of the model; by default the classes of an estimator.
         transform: makes a tensor of a PIL image, such as a transform of torchvision. Pictures, their paths and images
             of bytes (uint8) are passed through it; images in floating point are taken as they are. Random changes
@@ -189,7 +193,7 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             batch_size: inputs per step, four times as many for the surrogate; fewer if seconds would otherwise end
                 after less than about 100 steps (50 of the surrogate).
             n_coalitions: coalitions per input, at least 2.
-            learning_rate: peak learning rate of the explaining network.
+            learning_rate: peak learning rate of the explaining network; a transformer trains by AdamW at a twentieth of it.
             augment: changes a batch of inputs at random, (inputs, generator) -> inputs.
             compiled: compile both networks; on a GPU it pays off after a minute or two.
             checkpoint: folder to save to every 20 seconds, and when interrupted.

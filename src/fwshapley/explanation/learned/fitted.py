@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -30,6 +30,7 @@ from fwshapley.explanation.inputs.predictions import PREDICTIONS, Predictions, p
 from fwshapley.explanation.learned.fidelity import Fidelity
 from fwshapley.explanation.learned.quality import Quality
 from fwshapley.explanation.learned.surrogate import Surrogate
+from fwshapley.explanation.text.text_attribution import of_texts
 from fwshapley.games.masked_model import LINKS, MAX_ELEMENTS, MaskedModel, PredictionGame
 from fwshapley.games.scales import KINDS
 from fwshapley.objectives import Kernel, Objective, shift_to_total
@@ -38,6 +39,7 @@ from fwshapley.semivalues import Semivalue, Shapley, Total, check_weights
 from fwshapley.superpixels import FindPlayers, find_players
 from fwshapley.tables.network_encoding import TableSchema
 from fwshapley.tables.unusable_entries import UnusableEntry
+from fwshapley.text_players import OWNERS, PADDING, TextPlayers
 from fwshapley.training.budget import History
 
 MAX_BATCH = 256
@@ -95,6 +97,7 @@ class Fitted:
     transform: Transform | None = None
     quality: Quality | None = None
     compiled_values: Callable[[Tensor, Tensor], Tensor] | None = None
+    _empty_texts: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def device(self) -> torch.device:
@@ -165,14 +168,15 @@ class Fitted:
         ]
         if not on_cpu:  # last, since it waits for the GPU
             check_finite_inputs(inputs, self.schema)
+        base_values = self.empty_values(inputs)
         values = parts[0].values if len(parts) == 1 else torch.cat([part.values for part in parts], 1)
         explained = parts[0].outputs if len(parts) == 1 else torch.cat([part.outputs for part in parts])
         predictions = [part.predictions for part in parts if part.predictions is not None]
         check_finite_values(values, inputs)
         is_list = isinstance(weights, list | tuple)
-        return Attribution(
+        attribution = Attribution(
             values=values if is_list else values[0],
-            base_values=self.base_values.expand(len(inputs), -1) if all_outputs else self.base_values[explained],
+            base_values=base_values if all_outputs else base_values.gather(1, explained),
             outputs=explained,
             inputs=inputs,
             weights=weightings if is_list else weightings[0],
@@ -183,6 +187,18 @@ class Fitted:
             predictions=torch.cat(predictions) if predictions else None,
             encodings={} if self.schema is None else self.schema.encodings,
         )
+        return of_texts(attribution, x, self.players) if isinstance(self.players, TextPlayers) else attribution
+
+    def empty_values(self, inputs: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch outputs"]:
+        """Value of the empty coalition of each input: the same for all, or for all texts with as many tokens."""
+        if not self.players.varies:
+            return self.base_values.expand(len(inputs), -1)
+        lengths = (inputs[:, OWNERS] != PADDING).sum(1).tolist()
+        first = {length: row for row, length in enumerate(lengths) if length not in self._empty_texts}
+        if first:
+            some = inputs[list(first.values())].to(self.device)
+            self._empty_texts.update(zip(first, self.masked_model.empty_values(some), strict=True))
+        return torch.stack([self._empty_texts[length] for length in lengths])
 
     def _explain_batch(
         self,
@@ -201,10 +217,11 @@ class Fitted:
         if self.compiled_values is not None:
             values = values.clone()  # the next compiled call overwrites its output
         if total == "efficient":
-            gain = self.masked_model.full_values(x) - self.base_values
-            values = shift_to_total(values, gain.expand(len(weights), -1, -1))
+            gain = self.masked_model.full_values(x) - self.empty_values(x)
+            members = self.masked_model.members(x) if self.players.varies else None
+            values = shift_to_total(values, gain.expand(len(weights), -1, -1), members)
         predictions = None
-        if outputs is None or (self.model is not None and not self.players.is_image):
+        if outputs is None or (self.model is not None and self.schema is not None):
             raw = raw_outputs(self.require_model(), x)
             predictions = LINKS[self.masked_model.output](raw)
             outputs = raw.argmax(1, keepdim=True) if outputs is None else outputs
@@ -227,20 +244,30 @@ class Fitted:
         """Return the game of one input, as `FeatureExplainer.game` does."""
         if isinstance(x, pd.Series):
             x = x.to_frame().T
-        elif not self.players.is_image and not hasattr(x, "columns"):
+        elif self.schema is not None and not hasattr(x, "columns"):
             x = as_array(x, "inputs")
             x = x[None] if len(getattr(x, "shape", ())) == len(self.input_shape) else x
         inputs = self.check_inputs(x)
         if len(inputs) != 1:
             raise ValueError(f"inputs must be one input, got {len(inputs)}; each has a game of its own")
         if players is None:
-            return PredictionGame(self.masked_model, inputs.to(self.device))
+            [(_, game)] = self.masked_model.by_count(inputs.to(self.device))
+            return PredictionGame(game, inputs.to(self.device))
         surrogate = self.masked_model.surrogate
         if not isinstance(surrogate, Surrogate) or not self.players.is_image:
             raise ValueError("players are for explainers of images; those of a table are the ones of its surrogate")
         found = find_players(players, inputs)
         masked = replace(self.masked_model, surrogate=surrogate.with_players(found), n_players=found.n_players)
         return PredictionGame(masked, inputs.to(self.device))
+
+    def check_same_players(self, what: str) -> None:
+        """Raise a ValueError if inputs differ in their number of players.
+
+        Args:
+            what: needs the same players in every input.
+        """
+        if self.players.varies:
+            raise ValueError(f"{what} needs the same players in every input, and texts differ in theirs")
 
     def require_model(self) -> nn.Module:
         """Return the model, or raise a RuntimeError if the explainer was loaded without it."""
@@ -260,7 +287,7 @@ class Fitted:
         )
         inputs = check_inputs(read.x, name, self.schema, finite=finite)
         self.players.check(inputs)
-        if tuple(inputs.shape[1:]) != self.input_shape:
+        if not self.players.varies and tuple(inputs.shape[1:]) != self.input_shape:
             expected = ", ".join(map(str, self.input_shape))
             raise ValueError(f"{name} must have shape (batch, {expected}) as in fit, got {tuple(inputs.shape)}")
         return inputs

@@ -41,6 +41,7 @@ from fwshapley.explanation.inputs.predictions import predict, split_inputs
 from fwshapley.explanation.learned.black_box import BlackBox
 from fwshapley.explanation.learned.fidelity import Fidelity, FidelityWarning, measure_fidelity
 from fwshapley.explanation.learned.fitted import Fitted
+from fwshapley.explanation.learned.masked_transformer import MaskedTransformer
 from fwshapley.explanation.learned.pace import Pace, measure_pace
 from fwshapley.explanation.learned.quality_measurement import Allowance, with_quality
 from fwshapley.explanation.learned.removal import check_removal
@@ -54,10 +55,12 @@ from fwshapley.explanation.learned.surrogate import (
     train_surrogate,
     uses_bf16,
 )
+from fwshapley.explanation.learned.transformer_models import adapt_model, limit_players, split_pipeline
 from fwshapley.games.masked_model import MaskedModel
 from fwshapley.games.scales import Output
 from fwshapley.networks.image_network import ImageNetwork
 from fwshapley.networks.mlp import ColumnKinds, TableNetwork
+from fwshapley.networks.transformer import TransformerNetwork
 from fwshapley.networks.unet import UNet
 from fwshapley.objectives import Kernel, Multilinear, Objective, Sample, SumConstraint
 from fwshapley.players import Players, columns
@@ -65,6 +68,7 @@ from fwshapley.semivalues import KernelKind, Semivalue, check_semivalue
 from fwshapley.superpixels import check_fixed_players
 from fwshapley.tables.network_encoding import TableSchema, describe_table
 from fwshapley.tables.trained_categories import find_categories
+from fwshapley.text_players import TextPlayers
 from fwshapley.training.batches import Batch, Shard, derive_seed
 from fwshapley.training.budget import Budget, History, TrainingOptions
 from fwshapley.training.loop import train
@@ -87,7 +91,9 @@ SURROGATE_SHARE = 0.3
 
 OF_COPY: Mapping[str, Any] = {"optimizer": "adamw", "learning_rate": 3e-3, "weight_decay": 1e-2}
 OF_TABLE: Mapping[str, Any] = {"optimizer": "muon", "learning_rate": 7e-3, "weight_decay": 0.1}
-"""How surrogates are trained: copies of models and networks that are passed, and a `TableSurrogate`, which is new."""
+OF_TRANSFORMER: Mapping[str, Any] = {"optimizer": "adamw", "learning_rate": 5e-5, "weight_decay": 1e-2}
+"""How surrogates are trained: copies of models and networks that are passed; a `TableSurrogate`, which is new; and a
+transformer, which is fine-tuned as its model was."""
 
 ENOUGH_EXPLAINED = 0.99
 """Share of the model's variance from which the surrogate of a table gets no second round."""
@@ -236,25 +242,30 @@ def fit_explainer(
 def prepare_task(explainer: FeatureExplainer, x_train: Array, x_valid: Array | None, options: TrainingOptions) -> Task:
     """Check the inputs and the model, and make the surrogate that `fit` is going to train or use."""
     device = choose_device(explainer.device)
+    passed, wanted = split_pipeline(explainer.model, explainer.players)
+    wanted = limit_players(passed, wanted)
     reading: dict[str, Any] = {
-        "players": explainer.players,
+        "players": wanted,
         "transform": explainer.transform,
         "progress": options.progress,
     }
     x_train, layout, is_new = read_inputs(x_train, "x_train", **reading)
     x_valid = None if x_valid is None else read_inputs(x_valid, "x_valid", **reading).x
-    schema = _find_schema(explainer, x_train, x_valid)
+    schema = _find_schema(passed, wanted, x_train, x_valid)
     x = check_inputs(x_train, "x_train", schema)
     valid = None if x_valid is None else check_inputs(x_valid, "x_valid", schema)
     if valid is None:
         x, valid = hold_out(x, explainer.seed, owned=is_new)
-    players = _choose_players(explainer.players, x, schema)
+    players = _choose_players(wanted, x, schema)
     players.check(valid)
     names = None if explainer.output_names is None else check_names("output_names", explainer.output_names)
     some = x[:CHECKED_ROWS].to(device)
-    model, output, output_names = freeze_model(explainer.model, some, explainer.output, names, schema, layout=layout)
+    adapted = adapt_model(passed, players, some, explainer.removal)
+    output = adapted.output if explainer.output == "auto" else explainer.output
+    names = adapted.names if names is None else names
+    model, output, output_names = freeze_model(adapted.model, some, output, names, schema, layout=layout)
     surrogate = make_surrogate(explainer, model, x, output=output, players=players, schema=schema, device=device)
-    game = MaskedModel(surrogate, output, players.n_players, device)
+    game = game_of(players, surrogate, output, device)
     return Task(x, valid, schema, players, model, output_names, game, measure_pace(model, game, x, options))
 
 
@@ -289,7 +300,7 @@ def start_network(
     generator = torch.Generator(game.device).manual_seed(explainer.seed)
     count = pace.afford(PILOT_SHARE, PILOT_CALLS * pace.surrogate, least=MIN_PILOT, most=n_pilot)
     calibrated = objective.calibrate(game, task.examples[:count], generator)
-    example = task.examples if task.players.is_image else task.x.to(game.device)
+    example = task.examples if task.schema is None else task.x.to(game.device)
     channels = calibrated.maps * len(task.output_names)
     network = make_network(
         explainer.network, game.surrogate, task.players, example, channels, seed=explainer.seed, schema=task.schema
@@ -304,7 +315,8 @@ def _fit_surrogate(task: Task, options: TrainingOptions, augment: Augment | None
     model's variance unexplained. It starts where the first ended.
     """
     is_fresh_table = isinstance(task.masked_model.surrogate, TableSurrogate)
-    how = OF_TABLE if is_fresh_table else OF_COPY
+    is_transformer = isinstance(task.masked_model.surrogate, MaskedTransformer)
+    how = OF_TABLE if is_fresh_table else OF_TRANSFORMER if is_transformer else OF_COPY
     first = replace(part_of_options(options, "surrogate", 0, SURROGATE_SHARE), **how)
     history = _train_a_round(task, first, augment)
     fidelity = measure_fidelity(task.masked_model, task.model, task.valid_few, seed=options.seed)
@@ -451,7 +463,7 @@ def _fit_network(
     return train(
         network,
         loss,
-        replace(options, batch_size=batch_size),
+        replace(_with_optimizer_of(network, options), batch_size=batch_size),
         n_rows=len(task.x),
         device=device,
         validate=validate,
@@ -477,9 +489,11 @@ def make_network(
             network = kind(channels)
             check_kind("network", network, nn.Module)
             network = nn.Sequential(_ToSingle(), network) if schema is not None and schema.double else network
+        elif isinstance(surrogate, MaskedTransformer) and kind == "auto":
+            network = surrogate.network(players, channels)
         elif not players.is_image:
             if kind != "auto":
-                raise ValueError(f"network={kind!r} is for images; for a table, pass 'auto' or a function")
+                raise ValueError(f"network={kind!r} is for images; for tables and texts, pass 'auto' or a function")
             kinds = ColumnKinds() if schema is None else schema.kinds
             network = TableNetwork(example, players.n_players, channels, kinds=kinds)
         elif kind == "auto":
@@ -509,14 +523,32 @@ class _ToSingle(nn.Module):
         return x.float()
 
 
-def _find_schema(explainer: FeatureExplainer, x: Array, x_valid: Array | None) -> TableSchema | None:
+def _find_schema(
+    model: Any,  # noqa: ANN401 - any model
+    players: Players | None,
+    x: Array,
+    x_valid: Array | None,
+) -> TableSchema | None:
     """Return the schema of a table; None for images, and for inputs that are neither."""
-    of_image = explainer.players is not None and explainer.players.is_image
+    of_image = players is not None and players.is_image
     if of_image or not is_table(x):
         return None
-    if isinstance(explainer.model, nn.Module):
+    if isinstance(model, nn.Module):
         return describe_table(x, any_model=False, more=x_valid)
-    return describe_table(x, any_model=True, more=x_valid, trained=find_categories(explainer.model))
+    return describe_table(x, any_model=True, more=x_valid, trained=find_categories(model))
+
+
+def game_of(players: Players, surrogate: nn.Module, output: Output, device: torch.device) -> MaskedModel:
+    """Return the game of a surrogate; texts differ in their number of players."""
+    count = players.count if isinstance(players, TextPlayers) else None
+    return MaskedModel(surrogate, output, players.n_players, device, count=count)
+
+
+def _with_optimizer_of(network: nn.Module, options: TrainingOptions) -> TrainingOptions:
+    """Return the options with the optimizer and the learning rate that suit a network."""
+    if not isinstance(network, TransformerNetwork):  # others start at random
+        return options
+    return replace(options, optimizer="adamw", learning_rate=options.learning_rate * network.rate_factor)
 
 
 def _choose_players(players: Players | None, x: Tensor, schema: TableSchema | None) -> Players:

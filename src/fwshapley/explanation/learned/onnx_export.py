@@ -166,6 +166,7 @@ def export_explainer(explainer: FeatureExplainer, path: Path, surrogate: Path | 
 
 def _check_exportable(fitted: Fitted) -> None:
     """Raise an error that names what an ONNX file cannot contain, or what is not installed."""
+    fitted.check_same_players("an ONNX file")
     if any(isinstance(module, BlackBox) for module in fitted.masked_model.surrogate.modules()):
         raise ValueError(
             "surrogate=None explains a function by calling it, and an ONNX file cannot contain a function: fit with "

@@ -26,10 +26,11 @@ from fwshapley.explanation.learned.black_box import BlackBox, InputForm
 from fwshapley.explanation.learned.error_model import ErrorModel
 from fwshapley.explanation.learned.fidelity import Fidelity
 from fwshapley.explanation.learned.fitted import Fitted
-from fwshapley.explanation.learned.fitting import MakeNetwork, make_network
+from fwshapley.explanation.learned.fitting import MakeNetwork, game_of, make_network
+from fwshapley.explanation.learned.masked_transformer import MaskedTransformer
 from fwshapley.explanation.learned.quality import Quality
 from fwshapley.explanation.learned.surrogate import Surrogate, TableSurrogate, is_trained_by_fit, move
-from fwshapley.games.masked_model import MaskedModel
+from fwshapley.explanation.learned.transformer_models import split_pipeline
 from fwshapley.games.scales import KINDS
 from fwshapley.networks.cnn import SmallCNN
 from fwshapley.networks.mlp import ColumnKinds
@@ -37,6 +38,7 @@ from fwshapley.objectives import objective_from_facts
 from fwshapley.players import Players
 from fwshapley.semivalues import Semivalue
 from fwshapley.tables.network_encoding import TableSchema
+from fwshapley.text_players import players_from_facts
 from fwshapley.training.budget import History
 
 if TYPE_CHECKING:
@@ -141,7 +143,8 @@ def _restore_fitted(
         part, separator, rest = name.partition(".")
         if separator:
             parts[part][rest] = tensor
-    players = Players.from_facts(facts["players"], tensors["players"])
+    players = players_from_facts(facts["players"], tensors["players"])
+    model = split_pipeline(model, players)[0]
     objective = objective_from_facts(facts["objective"])
     schema = None if facts["schema"] is None else TableSchema.from_facts(facts["schema"])
     restored = _restore_model(model, facts, parts["model"], schema, file)
@@ -159,7 +162,7 @@ def _restore_fitted(
     made = make_network(kind, restored_surrogate, players, example, channels, seed=0, schema=schema)
     return Fitted(
         players=players,
-        masked_model=MaskedModel(restored_surrogate, facts["output"], players.n_players, device),
+        masked_model=game_of(players, restored_surrogate, facts["output"], device),
         network=_load_tensors(made, parts["network"], file, "network"),
         objective=objective,
         base_values=tensors["base_values"].to(device),
@@ -181,7 +184,13 @@ def _restore_model(
     schema: TableSchema | None,
     file: Path,
 ) -> nn.Module | None:
-    """Return the model that was explained, if it was passed: a module with the saved tensors, or a function."""
+    """Return the model that was explained, if it was passed: a module with the saved tensors, or a function.
+
+    A model of transformers need not be passed, since its configuration was saved.
+    """
+    transformer = _restore_transformer(facts["surrogate"], model) if facts["has_model"] else None
+    if transformer is not None:
+        return _load_tensors(transformer, tensors, file, "model")
     if model is None or not facts["has_model"]:
         return None
     if facts["is_black_box"] == isinstance(model, nn.Module):
@@ -192,7 +201,16 @@ def _restore_model(
     return _load_tensors(select_output(copy_in_single(model), facts["entry"]), tensors, file, "model")
 
 
+def _restore_transformer(facts: Mapping[str, Any], model: Any) -> MaskedTransformer | None:  # noqa: ANN401 - any model
+    """Return a transformer that was saved, with any weights; None if it is none, or its code is not known."""
+    if facts["class"] != MaskedTransformer.__name__:
+        return None
+    return MaskedTransformer.from_facts(facts, model if isinstance(model, nn.Module) else None)
+
+
 def _surrogate_facts(surrogate: nn.Module) -> dict[str, Any]:
+    if isinstance(surrogate, MaskedTransformer):
+        return surrogate.facts()
     if not isinstance(surrogate, Surrogate):
         return {"class": "TableSurrogate"}
     network = surrogate.network
@@ -223,7 +241,10 @@ def _restore_surrogate(
         n_outputs = len(tensors["networks.0.last.bias"])
         table = TableSurrogate(rows, players, n_outputs, column_kinds=kinds)
         return _load_tensors(table, tensors, file, "surrogate")
-    if facts["shape"] is not None:
+    transformer = _restore_transformer(facts, model)
+    if transformer is not None:
+        return _load_tensors(transformer, tensors, file, "model or surrogate")
+    if facts.get("shape") is not None:
         network: nn.Module = SmallCNN(*facts["shape"])
     elif isinstance(model, BlackBox):
         network = model

@@ -1,7 +1,8 @@
 """How good values are: their correlation with, and their error relative to, the values of the game that they explain.
 
 Let phi be the values of an input, v those of a method, and a and b two independent samplings of phi, all centered over
-players. The errors of a and b are independent and have mean zero, so that, as sums over players,
+players; players that an input does not have are NaN. The errors of a and b are independent and have mean zero, so that,
+as sums over players,
 
     |phi|**2 = E[a b],    v phi = E[v (a + b) / 2],    |v - phi|**2 = E[(v - a) (v - b)].
 
@@ -80,6 +81,7 @@ class Score:
         other: Float[Tensor, "inputs players outputs"],
     ) -> Self:
         """Compare values with two independent samplings of the values of the game."""
+        values = values.masked_fill(one.isnan(), math.nan)
         v, a, b = (_centered(part) for part in (values, one, other))
         sizes, squares = _by_input(a * b), _by_input((v - a) * (v - b))
         size, square = float(sizes.sum()), float((v * v).sum())
@@ -286,7 +288,7 @@ def _mean_size(weights: Semivalue, n_players: int) -> float:
 
 def _centered(values: Float[Tensor, "inputs players outputs"]) -> Float64[Tensor, "inputs players outputs"]:
     values = values.double()
-    return values - values.mean(1, keepdim=True)
+    return (values - values.nanmean(1, keepdim=True)).nan_to_num(0.0)
 
 
 def _by_input(products: Float64[Tensor, "inputs players outputs"]) -> Float64[Tensor, " inputs"]:

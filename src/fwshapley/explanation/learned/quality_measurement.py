@@ -158,7 +158,7 @@ def measure(
         progress: show progress if it takes long.
     """
     clock = _Clock(time.monotonic(), seconds)
-    n_calls = check_calls(n_calls, fitted.players.n_players)
+    n_calls = check_calls(n_calls, _most_players(fitted, x))
     most = len(x) if n_inputs is None else min(n_inputs, len(x))
     chosen = torch.randperm(len(x), generator=generator, device=generator.device)[: max(most, MAX_INPUTS_OF_MEANS)]
     x = x[chosen.to(x.device)].to(fitted.device)
@@ -170,6 +170,9 @@ def measure(
     halves = sampled.values
     count = halves.shape[2]
     refined = task.refine()
+    if fitted.players.varies:  # scores leave out the players that an input does not have
+        lacking = ~fitted.masked_model.members(x)[:, :, None]
+        halves = halves.masked_fill(lacking[:count], math.nan)
     scores = tuple(
         MethodScores(
             weights,
@@ -278,7 +281,7 @@ class _Task(NamedTuple):
 
 def _affordable_inputs(fitted: Fitted, x: Float[Tensor, "rows ..."], allowance: Allowance) -> int:
     """Return how many inputs may be sampled twice; 0 if the time of a few calls says that the fewest would not do."""
-    n_calls = check_calls("auto", fitted.players.n_players)
+    n_calls = check_calls("auto", _most_players(fitted, x))
     most = min(len(x), MEASURED_INPUTS)
     if allowance.calls is not None:
         most = min(most, allowance.calls // (2 * n_calls))
@@ -292,6 +295,11 @@ def _affordable_inputs(fitted: Fitted, x: Float[Tensor, "rows ..."], allowance: 
         took = time.monotonic() - began
     expected = 2 * MIN_INPUTS * n_calls / PROBED_CALLS * took
     return most if expected < SAMPLING_SHARE * allowance.seconds else 0
+
+
+def _most_players(fitted: Fitted, x: Float[Tensor, "rows ..."]) -> int:
+    """Return the largest number of players of some inputs."""
+    return int(fitted.masked_model.counts(x[:MAX_INPUTS_OF_MEANS]).max())
 
 
 def _measured_outputs(fitted: Fitted, x: Float[Tensor, "inputs ..."]) -> Int[Tensor, "inputs outputs"]:

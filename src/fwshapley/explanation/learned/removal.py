@@ -5,7 +5,7 @@ A surrogate that fills hidden features gets a fill, (fills, ...): its prediction
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import pandas as pd
 import torch
@@ -17,8 +17,8 @@ from fwshapley._internal.tensor_checks import check_tensor, to_precision
 from fwshapley.explanation.inputs.image_layout import channels_first
 from fwshapley.tables.network_encoding import TableSchema
 
-RemovalName = Literal["auto", "zero", "mean"]
-"""A rule for what replaces hidden features."""
+RemovalName = Literal["auto", "zero", "mean", "attention", "mask_token"]
+"""A rule for what replaces hidden features; the last two are for transformers, see `networks.token_inputs`."""
 
 IMAGE_BATCH_AXES = 4
 
@@ -29,7 +29,7 @@ PLAUSIBLE_ZEROS = 0.01
 def check_removal(removal: RemovalName | Array) -> None:
     """Raise an error unless removal is a rule, a baseline or background data."""
     if isinstance(removal, str):
-        check_choice("removal", removal, ("auto", "zero", "mean"))
+        check_choice("removal", removal, get_args(RemovalName))
     elif not isinstance(removal, pd.DataFrame) and not bool(check_tensor("removal", removal).isfinite().all()):
         raise ValueError("removal contains NaN or infinite values; replace them first")
 
@@ -68,6 +68,10 @@ def make_fill(removal: RemovalName | Tensor, x: Float[Tensor, "rows ..."]) -> Fl
                 f"{', '.join(map(str, shape))}), got shape {tuple(removal.shape)}"
             )
         return fill
+    if removal in ("attention", "mask_token"):
+        raise ValueError(
+            f"removal={removal!r} is for transformers alone; pass 'zero', 'mean', a baseline or background"
+        )
     if removal == "mean":
         return x.nanmean(0, keepdim=True)
     low, high = x.aminmax()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Float64, Int
@@ -63,18 +63,18 @@ def sample_inputs(
     """Estimate values from sampled coalitions alone; arguments as in `FeatureExplainer.sample`."""
     fitted = explainer.fitted_
     masked = fitted.masked_model
-    n_calls = check_calls(n_calls, masked.n_players)
     weightings = fitted.check_weights(weights)
     generator = make_generator(seed, masked.device)
     explained = fitted.explain(x, None, outputs, "auto", "auto")
     inputs, numbers = explained.inputs.to(masked.device), explained.outputs.to(masked.device)
+    n_calls = check_calls(n_calls, int(masked.counts(inputs).max()))
     values, stderr = sample_values(
         masked, inputs, numbers, weightings, n_calls=n_calls, generator=generator, total=total, progress=progress
     )
     sampled = replace(
         explained,
-        values=values.float(),
-        stderr=stderr.float(),
+        values=values[..., : explained.players.n_players, :].float(),
+        stderr=stderr[..., : explained.players.n_players, :].float(),
         weights=weightings,
         total=total,
         provenance={
@@ -110,24 +110,49 @@ def sample_values(
         total: "raw" or "efficient".
         progress: show progress if it takes long.
     """
+    values = torch.zeros(
+        len(weightings), len(x), masked.n_players, outputs.shape[1], dtype=torch.float64, device=x.device
+    )
+    sampled = SampledValues(values, values.clone())
+    with ProgressBar("sampling coalitions", n_calls * len(x), unit="surrogate calls", enabled=progress) as bar:
+        for rows, game in masked.by_count(x):  # inputs of the same number of players share coalitions
+            own = min(n_calls, 2**game.n_players)
+            options: dict[str, Any] = {"n_calls": own, "generator": generator, "total": total, "bar": bar}
+            parts = _sample_together(game, x[rows], outputs[rows], weightings, **options)
+            for whole, part in zip(sampled, parts, strict=True):
+                whole[:, rows, : game.n_players] = part
+    return sampled
+
+
+def _sample_together(
+    masked: MaskedModel,
+    x: Float[Tensor, "inputs ..."],
+    outputs: Int[Tensor, "inputs outputs"],
+    weightings: Sequence[Semivalue],
+    *,
+    n_calls: int,
+    generator: torch.Generator,
+    total: Total,
+    bar: ProgressBar,
+) -> SampledValues:
+    """Estimate the values of inputs that have the same number of players."""
     per_input = (n_calls + REPLICATES * masked.n_players) * outputs.shape[1]
     at_once = max(1, VALUES_AT_ONCE // per_input)
     parts = []
-    with ProgressBar("sampling coalitions", n_calls * len(x), unit="surrogate calls", enabled=progress) as bar:
-        for some, numbers in zip(x.split(at_once), outputs.split(at_once), strict=True):
-            game = _ShuffledGames.draw(masked, some, numbers, generator)
-            estimate = least_squares_values(
-                game,
-                list(weightings),
-                n_calls=n_calls,
-                total=total,
-                shared=True,
-                seed=generator,
-                batch_size=max(1, EVALUATIONS_AT_ONCE // len(some)),
-                progress=False,
-            )
-            parts.append([game.by_input(estimate.values), game.by_input(estimate.stderr)])
-            bar.advance(n_calls * len(some))
+    for some, numbers in zip(x.split(at_once), outputs.split(at_once), strict=True):
+        game = _ShuffledGames.draw(masked, some, numbers, generator)
+        estimate = least_squares_values(
+            game,
+            list(weightings),
+            n_calls=n_calls,
+            total=total,
+            shared=True,
+            seed=generator,
+            batch_size=max(1, EVALUATIONS_AT_ONCE // len(some)),
+            progress=False,
+        )
+        parts.append([game.by_input(estimate.values), game.by_input(estimate.stderr)])
+        bar.advance(n_calls * len(some))
     return SampledValues(*(torch.cat(arrays, 1) for arrays in zip(*parts, strict=True)))
 
 

@@ -32,6 +32,7 @@ from fwshapley.explanation.inputs.predictions import (
 )
 from fwshapley.explanation.learned.black_box import BlackBox
 from fwshapley.explanation.learned.fidelity import divergence
+from fwshapley.explanation.learned.masked_transformer import MaskedTransformer
 from fwshapley.explanation.learned.removal import encode_removal, make_fill
 from fwshapley.games.masked_model import MAX_ELEMENTS, MaskedModel, has_fast_bf16
 from fwshapley.games.scales import KINDS, Kind, Output
@@ -287,7 +288,7 @@ def make_surrogate(
     players: Players,
     schema: TableSchema | None,
     device: torch.device,
-) -> Surrogate | TableSurrogate:
+) -> Surrogate | TableSurrogate | MaskedTransformer:
     """Return the surrogate that an explainer asks for, on a device, untrained unless it was passed ready for use.
 
     Args:
@@ -311,6 +312,11 @@ def make_surrogate(
         return ready
     with private_randomness(device):
         torch.manual_seed(explainer.seed)
+        if isinstance(model, MaskedTransformer):
+            if not isinstance(requested, nn.Module):
+                return copy.deepcopy(model)
+            like = MaskedTransformer(requested, model.inputs)
+            return MaskedTransformer(freeze_module(like, x[:2].to(device)).get_submodule("model"), like.inputs).eval()
         if requested == "auto" and not players.is_image:
             if not isinstance(removal, str) or removal != "auto":
                 raise ValueError(

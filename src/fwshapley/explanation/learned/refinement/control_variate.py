@@ -114,13 +114,13 @@ def network_values(
 
 def network_slopes(fitted: Fitted, x: Float[Tensor, "1 ..."]) -> Slopes:
     """Slopes of one input, by a pass of the network; a kernel objective has the same slopes for every t."""
-    n = fitted.players.n_players
+    n = int(fitted.masked_model.counts(x))
     stride = math.ceil(MIN_GRID / n)
     if isinstance(fitted.objective, Kernel):
         psi = network_values(fitted, x, [fitted.objective.weights])[:, 0].expand(stride * n + 1, -1, -1)
     else:
         grid = torch.linspace(0, 1, stride * n + 1).clamp(MIN_T, 1 - MIN_T)
-        psi = network_values(fitted, x, [Banzhaf(t) for t in grid.tolist()])[:, 0]
+        psi = network_values(fitted, x, [Banzhaf(t) for t in grid.tolist()])[:, 0, :n]
     return Slopes(psi, stride)
 
 

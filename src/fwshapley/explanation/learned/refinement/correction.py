@@ -105,8 +105,8 @@ def refine(
     )
     refined = replace(
         explained,
-        values=values.float(),
-        stderr=stderr.float(),
+        values=values[..., : explained.players.n_players, :].float(),
+        stderr=stderr[..., : explained.players.n_players, :].float(),
         weights=weightings,
         total="raw",
         provenance={
@@ -140,23 +140,25 @@ def refine_values(
         generator: of the coalitions.
         progress: show progress if it takes long.
     """
-    masked = fitted.masked_model
-    laws = torch.from_numpy(join_laws(weightings, masked.n_players)).to(masked.device)
-    sizes = choose_sizes(fitted.objective, laws)
-    estimates = []
+    whole = fitted.masked_model
+    shape = (2, len(weightings), len(x), whole.n_players, outputs.shape[1])
+    estimates = torch.zeros(shape, dtype=torch.float64, device=x.device)
     with ProgressBar("refining", len(x), enabled=progress) as bar:
-        for one, numbers in zip(x.split(1), outputs, strict=True):
-            if 2**masked.n_players <= n_calls:
-                semivalues = [Cardinality(law) for law in laws]
-                values = exact_values(PredictionGame(masked, one), semivalues, progress=False)
-                estimate = (values, torch.zeros_like(values))
-            else:
-                game = predict_game(masked, one, network_slopes(fitted, one))
-                estimate = refine_game(game, laws, sizes, n_calls=n_calls, generator=generator)
-            estimates.append(torch.stack(estimate)[..., numbers])
-            bar.advance(1)
-    values, stderr = torch.stack(estimates, 2)
-    return SampledValues(values, stderr)
+        for rows, masked in whole.by_count(x):
+            laws = torch.from_numpy(join_laws(weightings, masked.n_players)).to(masked.device)
+            sizes = choose_sizes(fitted.objective, laws)
+            for row in torch.arange(len(x), device=x.device)[rows].tolist():
+                one = x[row : row + 1]
+                if 2**masked.n_players <= n_calls:
+                    semivalues = [Cardinality(law) for law in laws]
+                    values = exact_values(PredictionGame(masked, one), semivalues, progress=False)
+                    estimate = (values, torch.zeros_like(values))
+                else:
+                    game = predict_game(masked, one, network_slopes(fitted, one))
+                    estimate = refine_game(game, laws, sizes, n_calls=n_calls, generator=generator)
+                estimates[:, :, row, : masked.n_players] = torch.stack(estimate)[..., outputs[row]]
+                bar.advance(1)
+    return SampledValues(*estimates)
 
 
 def _check_calls(n_calls: int, n_players: int) -> int:

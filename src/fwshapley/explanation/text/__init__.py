@@ -1,0 +1,1 @@
+"""Texts: attributions that know their words, and how they are shown."""
