@@ -193,7 +193,8 @@ class FeatureExplainer(OtherInterfaces, BaseEstimator):  # type: ignore[misc]  #
             batch_size: inputs per step, four times as many for the surrogate; fewer if seconds would otherwise end
                 after less than about 100 steps (50 of the surrogate).
             n_coalitions: coalitions per input, at least 2.
-            learning_rate: peak learning rate of the explaining network; a transformer trains by AdamW at a twentieth of it.
+            learning_rate: peak learning rate of the explaining network; a transformer trains by AdamW at a twentieth
+                of it.
             augment: changes a batch of inputs at random, (inputs, generator) -> inputs.
             compiled: compile both networks; on a GPU it pays off after a minute or two.
             checkpoint: folder to save to every 20 seconds, and when interrupted.
