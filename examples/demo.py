@@ -184,11 +184,11 @@ def audit_digits(report: Report, console: Console, seconds: float, *, out: Path)
     console.print(f"Audit: {found}, {alarms}; {right}; {took:.0f} s.")
     path = audit.write_review(out / "review.html", images=x, title="Suspicious digits")
     console.print(f"[bold]{path}[/bold] is where a person decides on them.")
-    measured = {**dict(audit.evidence_.items()), "the combination": -audit.wrong_probability_}
+    measured = audit.evidence_.assign(the_combination=-audit.wrong_probability_)
+    measured["neighbor_disagreement"] *= -1  # the lower, the more suspicious, as all others
     rows = []
-    for name, values in measured.items():
-        low = -values if name == "neighbor_disagreement" else values
-        detection = measure_detection(torch.as_tensor(low), wrong)
+    for name in measured:
+        detection = measure_detection(measured[name].to_numpy(), wrong)
         rows.append([str(name).replace("_", " "), f"{detection.auroc:.4f}", f"{detection.found_at_10:.0%}"])
     report.section("Audit of the labels").text(
         f"{found}, {alarms}; {right}. The audit estimates that {audit.noise_:.1%} of the labels are wrong. It took "

@@ -59,6 +59,7 @@ UNCHECKED = {
         "Predictions.to",
     ),
     *("valuation.CrossFit", "valuation.Curve", "valuation.Detection", "valuation.Flipped", "valuation.Valuation"),
+    *("Decision", "ReviewNeighbor", "ReviewPoint"),
     "valuation.SuggestedTargets",
     "valuation.Suggestions",
     *("valuation.ValuationFidelity", "valuation.ValuationFidelity.between"),

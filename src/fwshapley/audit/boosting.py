@@ -16,8 +16,8 @@ from fwshapley.audit.cross_fitted import CrossFitted
 from fwshapley.training.budget import Budget
 
 ITERATIONS = 100
-STEP = 20
-"""Iterations between two looks at the clock."""
+STEP = 5
+"""Iterations between two looks at the clock, if the budget is in seconds."""
 
 LEARNING_RATE = 0.1
 MAX_TREES_TIMES_COLUMNS = 1000
@@ -80,7 +80,8 @@ def _fit(task: BoostingTask, rows: NDArray[np.bool_], budget: Budget | None) -> 
         learning_rate=LEARNING_RATE, early_stopping=False, warm_start=True, random_state=task.seed % 2**32,
         categorical_features=task.is_category if task.is_category.any() else None,
     )  # fmt: skip
-    for iterations in range(min(STEP, most), most + STEP, STEP):
+    step = STEP if budget is not None and budget.seconds is not None else most
+    for iterations in range(step, most + step, step):
         model.set_params(max_iter=min(iterations, most)).fit(task.x[rows], task.labels[rows])
         if budget is not None and budget.spent(0, time.monotonic() - began) >= 1:
             break
