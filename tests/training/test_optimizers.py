@@ -86,6 +86,7 @@ class Layers(nn.Module):
         self.frozen.requires_grad_(requires_grad=False)
         self.large = nn.Linear(MAX_SIDE + 1, MAX_SIDE + 1, device="meta")
         self.position = nn.Parameter(torch.zeros(40, 40))
+        self.last = nn.Linear(40, 40)
 
 
 @pytest.mark.parametrize(("name", "chosen"), [("muon", ["kernel.weight", "linear.weight"]), ("adamw", [])])
