@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import requests
 import torch
+from fastapi import APIRouter
 from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression
 
@@ -117,7 +118,9 @@ class Running:
 
 
 @contextmanager
-def running(load: Callable[[], dict[str, ServedModel[Any]]], settings: ServerSettings) -> Iterator[Running]:
+def running(
+    load: Callable[[], dict[str, ServedModel[Any]]], settings: ServerSettings, routers: Sequence[APIRouter] = ()
+) -> Iterator[Running]:
     """Run a server on a free port until the block ends."""
     ready, addresses = threading.Event(), []
 
@@ -126,6 +129,8 @@ def running(load: Callable[[], dict[str, ServedModel[Any]]], settings: ServerSet
         ready.set()
 
     server = HttpServer(load, replace(settings, port=0), tell)
+    for router in routers:
+        server.app.include_router(router)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     assert ready.wait(PATIENCE)

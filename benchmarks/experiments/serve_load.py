@@ -98,7 +98,7 @@ def main(arguments: argparse.Namespace) -> None:
                         run["ratio"] = run["inputs a second"] / results[name]["inputs a second in a loop"]
                     results[name][batches] = runs
                     print(name, batches, *(f"\n  {n} clients: {run}" for n, run in runs.items()), flush=True)
-    packages = ["onnxruntime", "orjson", "uvicorn", "uvloop"]
+    packages = ["fastapi", "onnxruntime", "orjson", "uvicorn", "uvloop"]
     record("serve_load", results, out=arguments.out, seeds=arguments.seeds, started=started, packages=packages)
     save_figure(partial(draw, results), "serve_load", arguments)
 

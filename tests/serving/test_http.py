@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.http as triton
+from fastapi import APIRouter, Request
 
 import fwshapley as fw
 from fwshapley.serving.http.batching import BatchLimits
@@ -277,6 +278,44 @@ def test_the_server_asks_for_its_token(explained: dict[str, Explained]) -> None:
             asked = {"Origin": origin, **preflight}
             address = f"{server.address}/v1/models/linear:explain"
             assert server.session.options(address, headers=asked, timeout=PATIENCE).status_code == status
+
+
+def test_routers_of_others_are_described_and_guarded(explained: dict[str, Explained]) -> None:
+    router = APIRouter()
+
+    @router.post("/double/{number}")
+    async def double(request: Request, number: int) -> int:
+        return 2 * number + len(await request.body())
+
+    settings = ServerSettings(token="secret", max_body=10)  # noqa: S106 - of a test
+    with running(lambda: {"linear": explained["linear"].model}, settings, [router]) as server:
+        assert server.session.post(f"{server.address}/double/3", timeout=PATIENCE).status_code == 401
+        server.session.headers["Authorization"] = "Bearer secret"
+        for body, status in ((b"", 200), ((b" " * 8 for _ in range(2)), 413)):
+            answer = server.session.post(f"{server.address}/double/3", data=body, timeout=PATIENCE)
+            assert (answer.status_code, answer.headers["X-Content-Type-Options"]) == (status, "nosniff")
+        assert server.session.post(f"{server.address}/double/x", timeout=PATIENCE).status_code == 422
+        described = server.get("/openapi.json").json()
+        assert {"/double/{number}", "/v1/models/{name}:explain"} < set(described["paths"])
+        assert described["paths"]["/v2/models/{name}"]["get"]["parameters"][0]["name"] == "name"
+        assert 'route="/double/{number}",status="200"' in server.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("HEAD", "/v1/models", 200),
+        ("HEAD", "/", 200),
+        ("GET", "/v2/models/linear/infer", 405),
+        ("DELETE", "/v1/models", 405),
+        ("GET", "/v1/models/", 404),
+        ("GET", "/nothing", 404),
+    ],
+)
+def test_methods_and_addresses(server: Running, method: str, path: str, status: int) -> None:
+    answer = server.session.request(method, server.address + path, timeout=PATIENCE)
+    assert (answer.status_code, bool(answer.content)) == (status, method != "HEAD")
+    assert status == 200 or "error" in answer.json()
 
 
 def test_a_failure_of_the_server_is_told_and_counted(

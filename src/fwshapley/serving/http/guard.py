@@ -1,16 +1,16 @@
-"""What is checked before a request is read: its host, its origin, the token, and the size of its body."""
+"""What is checked before a request is answered: its host, its origin, the token, and the size of its body."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any
 
-from fwshapley.serving.http.messages import Request
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fwshapley.serving.http.json_messages import answer_error
 from fwshapley.serving.http.settings import ServerSettings
-from fwshapley.serving.http.tensors import HEADER
 from fwshapley.serving.request_errors import MALFORMED, TOO_LARGE, RequestError
 
 UNAUTHORIZED, FORBIDDEN, TIMED_OUT = 401, 403, 408
@@ -30,88 +30,95 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-PORT = re.compile(r":\d*$")
-PREFLIGHT = {
-    "access-control-allow-methods": "GET, POST",
-    "access-control-allow-headers": f"Authorization, Content-Type, {HEADER}, X-Request-Id",
-    "access-control-max-age": "600",
-}
-"""What pages of allowed origins may send."""
-
+PORT = re.compile(rb":\d*$")
 CLOSE = {"connection": "close"}
 
 
-class ClientLeftError(Exception):
-    """The client left before its request was complete."""
-
-
-class Guard:
-    """Refuses requests for their head alone, and reads no more of a body than the settings allow.
+class SourceGuard:
+    """Refuses requests to forged hosts and from pages of other origins: an ASGI middleware.
 
     Args:
+        app: that answers the others.
         settings: of the server.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
-        self.settings = settings
-        self._hosts = settings.hosts
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        self._app = app
+        self._origins = [origin.encode() for origin in settings.origins]
+        self._hosts = None if settings.hosts is None else [host.encode() for host in settings.hosts]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; raise a RequestError if it is refused."""
+        if scope["type"] == "http":
+            headers = dict(scope["headers"])
+            host, origin = headers.get(b"host", b"").lower(), headers.get(b"origin")
+            if self._hosts is not None and PORT.sub(b"", host) not in self._hosts:
+                raise RequestError("this server answers requests to localhost alone", "Host", status=MALFORMED)
+            if origin is not None and origin not in self._origins and origin.partition(b"://")[2].lower() != host:
+                raise RequestError("pages of other origins may not use this server", "Origin", status=FORBIDDEN)
+        await self._app(scope, receive, send)
+
+
+class TokenGuard:
+    """Refuses requests without the token, and bodies that are too large or too slow: an ASGI middleware.
+
+    It comes after preflights have been answered, which browsers send without the token.
+
+    Args:
+        app: that answers the others.
+        settings: of the server.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        self._app, self._settings = app, settings
         self._token = None if settings.token is None else f"Bearer {settings.token}".encode()
 
-    def check(self, request: Request) -> None:
-        """Raise a RequestError if the head of a request is reason enough to refuse it.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._check(scope)
+        except HTTPException as error:
+            await answer_error(error)(scope, receive, send)
+        else:
+            await self._app(scope, self._limit(receive), send)
 
-        Args:
-            request: without its body.
-        """
-        headers = request.headers
-        host = headers.get("host", "").lower()
-        if self._hosts is not None and PORT.sub("", host) not in self._hosts:
-            raise RequestError("this server answers requests to localhost alone", "Host", status=MALFORMED)
-        origin = headers.get("origin")
-        if origin is not None and origin not in self.settings.origins and origin.partition("://")[2].lower() != host:
-            raise RequestError("pages of other origins may not use this server", "Origin", status=FORBIDDEN)
-        is_open = request.path in OPEN_PATHS and request.method in ("GET", "HEAD")
-        if self._token is not None and not is_open:
-            given = headers.get("authorization", "").encode("latin-1")
-            if not hmac.compare_digest(given, self._token):
-                message = "a token is needed: send it as Authorization: Bearer TOKEN"
-                raise RequestError(message, status=UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
-        length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self.settings.max_body:
+    def _check(self, scope: Scope) -> None:
+        """Raise an error if the head of a request is reason enough to refuse it."""
+        headers = dict(scope["headers"])
+        is_open = scope["path"] in OPEN_PATHS and scope["method"] in ("GET", "HEAD")
+        given = headers.get(b"authorization", b"")
+        if self._token is not None and not is_open and not hmac.compare_digest(given, self._token):
+            message = "a token is needed: send it as Authorization: Bearer TOKEN"
+            raise HTTPException(UNAUTHORIZED, message, {"www-authenticate": "Bearer"})
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self._settings.max_body:
             raise self._too_large()
 
-    def allow_origin(self, request: Request) -> dict[str, str]:
-        """Return the headers that let a page of another origin use the reply, if it may; else none.
+    def _limit(self, receive: Receive) -> Receive:
+        """Return a `receive` that raises an error if a body is too large, or takes too long."""
+        ends = asyncio.get_running_loop().time() + self._settings.read_seconds
+        size, is_complete = 0, False
 
-        Args:
-            request: from a page, if it has an origin.
-        """
-        origin = request.headers.get("origin")
-        if origin is None or origin not in self.settings.origins:
-            return {}
-        shown = f"{HEADER}, Retry-After, X-Request-Id"
-        return {"access-control-allow-origin": origin, "access-control-expose-headers": shown, "vary": "Origin"}
-
-    async def read_body(self, receive: Callable[[], Awaitable[Any]]) -> bytes:
-        """Return the body of a request; raise a RequestError if it is too large, or takes too long."""
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self.settings.read_seconds):
-                while True:
+        async def receive_limited() -> Message:
+            nonlocal size, is_complete
+            if is_complete:
+                return await receive()  # it waits for the client to leave
+            try:
+                async with asyncio.timeout_at(ends):
                     message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientLeftError
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > self.settings.max_body:
-                        raise self._too_large()
-                    if not message.get("more_body", False):
-                        return parts[0] if len(parts) == 1 else b"".join(parts)
-        except TimeoutError as error:
-            message = f"the body did not arrive within {self.settings.read_seconds:g} s"
-            raise RequestError(message, status=TIMED_OUT, headers=CLOSE) from error
+            except TimeoutError as error:
+                text = f"the body did not arrive within {self._settings.read_seconds:g} s"
+                raise HTTPException(TIMED_OUT, text, CLOSE) from error
+            is_complete = not message.get("more_body", False)
+            size += len(message.get("body", b""))
+            if size > self._settings.max_body:
+                raise self._too_large()
+            return message
 
-    def _too_large(self) -> RequestError:
-        message = f"the body must have at most {self.settings.max_body:,} bytes"
-        return RequestError(message, status=TOO_LARGE, headers=CLOSE)
+        return receive_limited
+
+    def _too_large(self) -> HTTPException:
+        return HTTPException(TOO_LARGE, f"the body must have at most {self._settings.max_body:,} bytes", CLOSE)

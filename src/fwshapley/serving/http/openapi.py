@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from fwshapley._internal.version import __version__
-
-if TYPE_CHECKING:
-    from fwshapley.serving.http.application import Route
+from starlette.responses import StreamingResponse
 
 Schema = dict[str, Any]
 
@@ -17,7 +14,7 @@ ERROR: Schema = {
     "required": ["error"],
     "properties": {"error": {"type": "string"}, "field": {"type": "string"}},
 }
-ERRORS: Mapping[int, str] = {
+REASONS: Mapping[int, str] = {
     400: "The body is malformed.",
     401: "A token is needed.",
     403: "The request comes from a page of another origin.",
@@ -104,58 +101,35 @@ TENSORS: Schema = {
 }
 
 
-def describe_get(tag: str, summary: str, properties: Schema | None = None) -> Schema:
-    """Return the OpenAPI description of a route without a body.
+def describe(summary: str, properties: Schema | None = None, body: Schema | None = None) -> Schema:
+    """Return the OpenAPI description of a route, as options of FastAPI.
 
     Args:
-        tag: the protocol.
         summary: what it returns.
         properties: of the answer.
+        body: of the request; None if it has none.
     """
     schema: Schema = {"type": "object", "properties": properties or {}, "required": list(properties or {})}
-    answer = {"description": "The answer.", "content": {"application/json": {"schema": schema}}}
-    return {"tags": [tag], "summary": summary, "responses": {"200": answer}}
+    about: Schema = {"summary": summary, "responses": {200: _json("The answer.", schema)}}
+    if body is not None:
+        about["openapi_extra"] = {"requestBody": {"required": True, **_json("The question.", body)}}
+    return about
 
 
-def _describe_post(tag: str, summary: str, body: Schema, properties: Schema) -> Schema:
-    """Return the description of a route that takes a body."""
-    content = {"application/json": {"schema": body}}
-    return describe_get(tag, summary, properties) | {"requestBody": {"required": True, "content": content}}
+def _json(description: str, schema: Schema) -> Schema:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
-PREDICT = _describe_post("v1", "Predictions", INSTANCES, {"predictions": NUMBERS})
-EXPLAIN = _describe_post(
-    "v1", "Values of the players of each instance", INSTANCES,
-    {"explanations": NUMBERS, "players": NUMBERS, "scale": {"type": "string"}},
+ERRORS: dict[int | str, Schema] = {status: _json(reason, ERROR) for status, reason in REASONS.items()}
+PREDICT = describe("Predictions", {"predictions": NUMBERS}, INSTANCES)
+EXPLAIN = describe(
+    "Values of the players of each instance",
+    {"explanations": NUMBERS, "players": NUMBERS, "scale": {"type": "string"}}, INSTANCES,
 )  # fmt: skip
-REFINE = _describe_post("v1", "Values of an instance, sharpened by sampling: a line of JSON each round", REFINED, {})
-REFINE["responses"] = {"200": {"description": "Lines of JSON.", "content": {"application/x-ndjson": {}}}}
-INFER = _describe_post(
-    "v2", "Values as tensors", TENSORS,
-    {"model_name": {"type": "string"}, "outputs": {"type": "array", "items": TENSOR}},
+REFINE = describe("Values of an instance, sharpened by sampling: a line of JSON each round", {}, REFINED)
+REFINE["responses"] = {200: {"description": "Lines of JSON.", "content": {"application/x-ndjson": {}}}}
+REFINE["response_class"] = StreamingResponse  # which is not JSON
+INFER = describe(
+    "Values as tensors",
+    {"model_name": {"type": "string"}, "outputs": {"type": "array", "items": TENSOR}}, TENSORS,
 )  # fmt: skip
-
-NAME: Schema = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-
-
-def describe_routes(routes: Iterable[Route]) -> Schema:
-    """Return the OpenAPI description of routes, with the errors that all of them may have.
-
-    Args:
-        routes: of the server; those that have no description of their own are left out.
-    """
-    content = {"application/json": {"schema": ERROR}}
-    errors = {str(status): {"description": reason, "content": content} for status, reason in ERRORS.items()}
-    paths: dict[str, Schema] = {}
-    for route in routes:
-        if route.about is not None:
-            operation = {**route.about, "responses": {**route.about["responses"], **errors}}
-            if "{name}" in route.path:
-                operation["parameters"] = [NAME]
-            paths.setdefault(route.path, {})[route.method.lower()] = operation
-    about = "Explanations by weighted Shapley values. Errors name the field of the request that is wrong."
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "fwshapley", "version": __version__, "description": about},
-        "paths": paths,
-    }

@@ -2,51 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
+from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import Response
 
-from fwshapley.serving.http.application import Route
-from fwshapley.serving.http.messages import Reply, Request, write_json
+from fwshapley.serving.http.json_messages import JsonResponse
+from fwshapley.serving.http.plain_route import PlainRoute
 from fwshapley.serving.http.service import Service
 from fwshapley.serving.page import describe_model, read_asset
 
 PAGE_FILES: Mapping[str, tuple[str, str]] = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/mixtures.js": ("mixtures.js", "text/javascript; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/docs": ("docs.html", "text/html; charset=utf-8"),
-    "/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
+    "/": ("index.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/mixtures.js": ("mixtures.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+    "/docs": ("docs.html", "text/html"),
+    "/docs.js": ("docs.js", "text/javascript"),
 }
 """File and type of each address of the page."""
 
 
-def make_routes(service: Service) -> Sequence[Route]:
-    """Return the routes of the page, of metrics, and of the description of the API.
+def make_router(service: Service) -> APIRouter:
+    """Return the routes of the page, and of metrics.
 
     Args:
         service: with the models.
     """
+    router = APIRouter(route_class=PlainRoute, include_in_schema=False)
 
-    async def show_metrics(_: Request) -> Reply:
-        return Reply(service.metrics.write(), media_type=CONTENT_TYPE_LATEST)
+    @router.get("/metrics")
+    async def show_metrics(_: Request) -> Response:
+        return Response(service.metrics.write(), media_type=CONTENT_TYPE_LATEST)
 
-    async def show_description(request: Request) -> Reply:
-        return Reply(write_json(describe_model(service.find(request.name).model)))
+    @router.get("/page/models/{name}")
+    async def show_description(_: Request, name: str) -> Response:
+        return JsonResponse(describe_model(service.find(name).model))
 
-    return [
-        Route("GET", "/metrics", show_metrics),
-        Route("GET", "/page/models/{name}", show_description),
-        *(Route("GET", path, _show_file(asset, kind)) for path, (asset, kind) in PAGE_FILES.items()),
-    ]
+    for path, (asset, kind) in PAGE_FILES.items():
+        router.add_api_route(path, _show_file(asset, kind))
+    return router
 
 
-def _show_file(asset: str, media_type: str) -> Callable[[Request], Awaitable[Reply]]:
+def _show_file(asset: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
     """Return a handler of one file of the package; no path comes from a request."""
-    reply = Reply(read_asset(asset), media_type=media_type)
+    content = read_asset(asset)
 
-    async def show_file(_: Request) -> Reply:
-        return reply
+    async def show_file(_: Request) -> Response:
+        return Response(content, media_type=media_type)
 
     return show_file

@@ -2,53 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from fwshapley.serving.http.application import Route
-from fwshapley.serving.http.messages import Reply, Request, read_json, write_json
-from fwshapley.serving.http.openapi import EXPLAIN, MODEL_LIST, PREDICT, describe_get
-from fwshapley.serving.http.service import Service, check_type, work
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fwshapley.serving.http.json_messages import JsonResponse, read_json
+from fwshapley.serving.http.openapi import ERRORS, EXPLAIN, MODEL_LIST, PREDICT, describe
+from fwshapley.serving.http.plain_route import PlainRoute
+from fwshapley.serving.http.service import Service, read_body, work
 from fwshapley.serving.query import Query, read_query
 from fwshapley.serving.request_errors import MALFORMED, RequestError
 from fwshapley.serving.served_model import Answer, ServedModel
 
 
-def make_routes(service: Service) -> Sequence[Route]:
+def make_router(service: Service) -> APIRouter:
     """Return the routes of the protocol.
 
     Args:
         service: with the models.
     """
+    router = APIRouter(route_class=PlainRoute, tags=["v1"], responses=ERRORS)
 
-    async def list_models(_: Request) -> Reply:
-        return Reply(write_json({"models": service.names}))
+    @router.post("/v1/models/{name}:explain", **EXPLAIN)
+    async def explain(request: Request, name: str) -> Response:
+        model, query, answer = await _ask(service, request, name)
+        return await work(answer.values.nbytes, _write_explanations, model, query, answer)
 
-    async def show_model(request: Request) -> Reply:
-        return Reply(write_json({"name": service.find(request.name).model.name, "ready": True}))
+    @router.post("/v1/models/{name}:predict", **PREDICT)
+    async def predict(request: Request, name: str) -> Response:
+        _, _, answer = await _ask(service, request, name)
+        return JsonResponse({"predictions": answer.predictions})
 
-    async def predict(request: Request) -> Reply:
-        _, _, answer = await _ask(service, request)
-        return Reply(write_json({"predictions": answer.predictions}))
+    @router.get("/v1/models", **describe("Names of the models", MODEL_LIST))
+    async def list_models(_: Request) -> Response:
+        return JsonResponse({"models": service.names})
 
-    async def explain(request: Request) -> Reply:
-        model, query, answer = await _ask(service, request)
-        return Reply(await work(answer.values.nbytes, _write_explanations, model, query, answer))
+    @router.get("/v1/models/{name}", **describe("Whether a model is ready"))
+    async def show_model(_: Request, name: str) -> Response:
+        return JsonResponse({"name": service.find(name).model.name, "ready": True})
 
-    return [
-        Route("GET", "/v1/models", list_models, describe_get("v1", "Names of the models", MODEL_LIST)),
-        Route("GET", "/v1/models/{name}", show_model, describe_get("v1", "Whether a model is ready")),
-        Route("POST", "/v1/models/{name}:predict", predict, PREDICT),
-        Route("POST", "/v1/models/{name}:explain", explain, EXPLAIN),
-    ]
+    return router
 
 
-async def _ask(service: Service, request: Request) -> tuple[ServedModel[Any], Query, Answer]:
+async def _ask(service: Service, request: Request, name: str) -> tuple[ServedModel[Any], Query, Answer]:
     """Return the model of a request, its query and the answer."""
-    served = service.find(request.name)
-    check_type(request)
-    most = service.settings.max_instances
-    prepared, query = await work(len(request.body), _read, served.model, request.body, most)
+    served = service.find(name)
+    body = await read_body(request)
+    prepared, query = await work(len(body), _read, served.model, body, service.settings.max_instances)
     return served.model, query, await service.answer(served, prepared, query)
 
 
@@ -74,7 +76,7 @@ def read_question(body: bytes) -> tuple[object, object]:
     return asked.get("instances"), asked.get("parameters", {})
 
 
-def _write_explanations(model: ServedModel[Any], query: Query, answer: Answer) -> bytes:
+def _write_explanations(model: ServedModel[Any], query: Query, answer: Answer) -> Response:
     """Return an explanation of each instance."""
     names = model.output_names
     # With one weighting, an instance's values are (players, outputs); with a list of them, weightings come first.
@@ -92,4 +94,4 @@ def _write_explanations(model: ServedModel[Any], query: Query, answer: Answer) -
         if answer.coefficients is not None:
             explanation["coefficients"] = answer.coefficients[row]
         explanations.append(explanation)
-    return write_json({"explanations": explanations, "players": model.players.names, "scale": model.scale})
+    return JsonResponse({"explanations": explanations, "players": model.players.names, "scale": model.scale})

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from fastapi import APIRouter
 from numpy.typing import NDArray
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fwshapley._internal.version import __version__
-from fwshapley.serving.http.application import Route
-from fwshapley.serving.http.messages import BYTES_TYPE, Reply, Request, write_json
-from fwshapley.serving.http.openapi import INFER, describe_get
-from fwshapley.serving.http.service import Service, check_type, work
+from fwshapley.serving.http.json_messages import JSON_TYPE, JsonResponse
+from fwshapley.serving.http.openapi import ERRORS, INFER, describe
+from fwshapley.serving.http.plain_route import PlainRoute
+from fwshapley.serving.http.service import Service, read_body, work
 from fwshapley.serving.http.tensors import (
+    BYTES_TYPE,
     HEADER,
     InferRequest,
     read_infer_request,
@@ -26,64 +29,66 @@ SERVER = {"name": "fwshapley", "version": __version__, "extensions": ["binary_te
 DATATYPES = {"number": "FP64", "category": "BYTES", "date": "BYTES"}
 
 
-def make_routes(service: Service) -> Sequence[Route]:
+def make_router(service: Service) -> APIRouter:
     """Return the routes of the protocol.
 
     Args:
         service: with the models.
     """
+    router = APIRouter(route_class=PlainRoute, tags=["v2"], responses=ERRORS)
 
-    async def show_server(_: Request) -> Reply:
-        return Reply(write_json(SERVER))
+    @router.get("/v2", **describe("About the server"))
+    async def show_server(_: Request) -> Response:
+        return JsonResponse(SERVER)
 
-    async def show_live(_: Request) -> Reply:
-        return Reply(write_json({"live": True}))
+    @router.get("/v2/health/live", **describe("Whether the server runs"))
+    async def show_live(_: Request) -> Response:
+        return JsonResponse({"live": True})
 
-    async def show_ready(_: Request) -> Reply:
-        return Reply(write_json({"ready": True}))
+    @router.get("/v2/health/ready", **describe("Whether the server is ready"))
+    async def show_ready(_: Request) -> Response:
+        return JsonResponse({"ready": True})
 
-    async def show_tensors(request: Request) -> Reply:
-        return Reply(write_json(_describe(service.find(request.name).model)))
+    @router.get("/v2/models/{name}", **describe("Tensors of a model"))
+    async def show_tensors(_: Request, name: str) -> Response:
+        return JsonResponse(_describe_tensors(service.find(name).model))
 
-    async def show_model_ready(request: Request) -> Reply:
-        return Reply(write_json({"name": service.find(request.name).model.name, "ready": True}))
+    @router.get("/v2/models/{name}/ready", **describe("Whether a model is ready"))
+    async def show_model_ready(_: Request, name: str) -> Response:
+        return JsonResponse({"name": service.find(name).model.name, "ready": True})
 
-    async def infer(request: Request) -> Reply:
-        served = service.find(request.name)
-        check_type(request, BYTES_TYPE)
+    @router.post("/v2/models/{name}/infer", **INFER)
+    async def infer(request: Request, name: str) -> Response:
+        served = service.find(name)
+        body, length = await read_body(request, BYTES_TYPE), request.headers.get(HEADER)
         most = service.settings.max_instances
-        asked, prepared, query = await work(len(request.body), _read, served.model, request, most)
+        asked, prepared, query = await work(len(body), _read, served.model, body, length, most)
         answer = await service.answer(served, prepared, query)
         return await work(answer.values.nbytes, _write, served.model.name, asked, answer, query)
 
-    return [
-        Route("GET", "/v2", show_server, describe_get("v2", "About the server")),
-        Route("GET", "/v2/health/live", show_live, describe_get("v2", "Whether the server runs")),
-        Route("GET", "/v2/health/ready", show_ready, describe_get("v2", "Whether the server is ready")),
-        Route("GET", "/v2/models/{name}", show_tensors, describe_get("v2", "Tensors of a model")),
-        Route("GET", "/v2/models/{name}/ready", show_model_ready, describe_get("v2", "Whether a model is ready")),
-        Route("POST", "/v2/models/{name}/infer", infer, INFER),
-    ]
+    return router
 
 
-def _read(model: ServedModel[Any], request: Request, most: int) -> tuple[InferRequest, Any, Query]:
+def _read(
+    model: ServedModel[Any], body: bytes, header_length: str | None, most: int
+) -> tuple[InferRequest, Any, Query]:
     """Return what a request asks for, prepared inputs, and the query."""
-    asked = read_infer_request(request.body, request.headers.get(HEADER))
+    asked = read_infer_request(body, header_length)
     named = asked.outputs or {}
     also = {"errors": "expected_error", "coefficients": "coefficients"}
     query = read_query(asked.parameters | {name: True for name, output in also.items() if output in named})
     return asked, model.prepare(model.fields.read_tensors(asked.tensors, most), query), query
 
 
-def _write(name: str, asked: InferRequest, answer: Answer, query: Query) -> Reply:
+def _write(name: str, asked: InferRequest, answer: Answer, query: Query) -> Response:
     """Return the outputs that a request asks for."""
     tensors = select_outputs(_name_outputs(answer, query), None if asked.outputs is None else list(asked.outputs))
     binary = asked.outputs or dict.fromkeys(tensors, asked.binary)
     facts = {"model_name": name, **({} if asked.id is None else {"id": asked.id})}
     content, length = write_infer_response(facts, tensors, binary)
     if length is None:
-        return Reply(content)
-    return Reply(content, media_type=BYTES_TYPE, headers={HEADER: str(length)})
+        return Response(content, media_type=JSON_TYPE)
+    return Response(content, media_type=BYTES_TYPE, headers={HEADER: str(length)})
 
 
 def _name_outputs(answer: Answer, query: Query) -> dict[str, NDArray[Any]]:
@@ -102,7 +107,7 @@ def _name_outputs(answer: Answer, query: Query) -> dict[str, NDArray[Any]]:
     return tensors
 
 
-def _describe(model: ServedModel[Any]) -> dict[str, Any]:
+def _describe_tensors(model: ServedModel[Any]) -> dict[str, Any]:
     """Return the inputs and outputs of a model, as the protocol has them."""
     fields = model.fields
     inputs: list[dict[str, Any]] = [{"name": "inputs", "datatype": "FP64", "shape": [-1, *fields.shape]}]

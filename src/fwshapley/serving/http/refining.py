@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from fastapi import APIRouter
 from jaxtyping import Float64
 from numpy import ndarray
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from fwshapley.semivalues import Semivalue
-from fwshapley.serving.http.application import Route
-from fwshapley.serving.http.messages import LINES_TYPE, Reply, Request, write_json
-from fwshapley.serving.http.openapi import REFINE
+from fwshapley.serving.http.json_messages import write_json
+from fwshapley.serving.http.openapi import ERRORS, REFINE
+from fwshapley.serving.http.plain_route import PlainRoute
 from fwshapley.serving.http.protocol_v1 import read_question
-from fwshapley.serving.http.service import Service, check_type
+from fwshapley.serving.http.service import Service, read_body
 from fwshapley.serving.input_columns import Rows
 from fwshapley.serving.query import read_query
 from fwshapley.serving.request_errors import BUSY, RequestError
@@ -104,29 +107,31 @@ class Task:
         return Refined(*(array[:, 0] if isinstance(self.weights, list) else array[0] for array in arrays))
 
 
-def make_routes(service: Service) -> Sequence[Route]:
+def make_router(service: Service) -> APIRouter:
     """Return the route that refines.
 
     Args:
         service: with the models.
     """
+    router = APIRouter(route_class=PlainRoute, tags=["v1"], responses=ERRORS)
     turn = asyncio.Lock()  # one refinement at a time, since it keeps all cores busy
 
-    async def refine(request: Request) -> Reply:
-        model = service.find(request.name).model
-        check_type(request)
-        task = Task.read(model, request.body)
+    @router.post("/v1/models/{name}:refine", **REFINE)
+    async def refine(request: Request, name: str) -> Response:
+        model = service.find(name).model
+        task = Task.read(model, await read_body(request))
         if turn.locked():
             raise RequestError("another refinement runs: try again later", status=BUSY, headers={"retry-after": "5"})
         async with turn:
             first = await asyncio.to_thread(task.run, 0)  # what fails has an error of its own status
-        return Reply(_write_rounds(task, first, turn, service.settings.batches.seconds), media_type=LINES_TYPE)
+        rounds = _write_rounds(task, first, turn, service.settings.batches.seconds)
+        return StreamingResponse(rounds, media_type="application/x-ndjson")  # which ends if the client leaves
 
-    return [Route("POST", "/v1/models/{name}:refine", refine, REFINE)]
+    return router
 
 
 async def _write_rounds(task: Task, first: Refined, turn: asyncio.Lock, seconds: float) -> AsyncIterator[bytes]:
-    """Yield the mean of all rounds after each of them, as JSON; it is closed if the client leaves."""
+    """Yield the mean of all rounds after each of them, as JSON."""
     ends = time.monotonic() + seconds
     done = [first]
     async with turn:

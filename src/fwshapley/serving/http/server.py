@@ -16,12 +16,10 @@ from typing import Any
 
 import uvicorn
 
-from fwshapley.serving.http import page_routes, protocol_v1, protocol_v2, refining
-from fwshapley.serving.http.application import Application, Route
+from fwshapley.serving.http.application import make_app
 from fwshapley.serving.http.connection import HttpConnection
-from fwshapley.serving.http.messages import Reply, Request, write_json
+from fwshapley.serving.http.json_messages import write_json
 from fwshapley.serving.http.metrics import Metrics
-from fwshapley.serving.http.openapi import describe_routes
 from fwshapley.serving.http.service import Models, Service
 from fwshapley.serving.http.settings import ServerSettings
 
@@ -43,25 +41,13 @@ class HttpServer(uvicorn.Server):
         self._settings, self._when_ready = settings, when_ready
         self._silent: dict[tuple[Any, Any], float] = {}  # connections after their last request, and since when
         self.service = Service(load, settings, Metrics())
-        routes = [
-            route
-            for part in (protocol_v1, protocol_v2, refining, page_routes)
-            for route in part.make_routes(self.service)
-        ]
-        described = Reply(write_json(describe_routes(routes)))
-
-        async def describe(_: Request) -> Reply:
-            return described
-
-        routes.append(Route("GET", "/openapi.json", describe))
-        app = Application(routes, settings, self.service.metrics)
+        self.app = make_app(self.service)
         super().__init__(
             uvicorn.Config(
-                app,
+                self.app,
                 host=settings.host,
                 port=settings.port,
                 http=HttpConnection,
-                lifespan="off",
                 access_log=False,
                 log_config=None,
                 server_header=False,
@@ -89,11 +75,6 @@ class HttpServer(uvicorn.Server):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         self._when_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-
-    async def shutdown(self, sockets: Any = None) -> None:  # noqa: ANN401 - as in the base class
-        """Finish what was accepted, and stop."""
-        await super().shutdown(sockets)
-        await asyncio.to_thread(self.service.close)
 
     async def on_tick(self, counter: int) -> bool:
         """Close connections that send no whole head of a request in time, once a second."""

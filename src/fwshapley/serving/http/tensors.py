@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fwshapley.serving.http.messages import read_json, write_json
+from fwshapley.serving.http.json_messages import read_json, write_json
 from fwshapley.serving.request_errors import MALFORMED, RequestError
 
+BYTES_TYPE = "application/octet-stream"
 HEADER = "inference-header-content-length"
 """Header with the length of the JSON, if bytes of tensors follow it."""
 

@@ -1,62 +1,41 @@
-"""Requests as handlers get them, their replies, and the JSON of both."""
+"""JSON of requests and replies, whose numbers may be arrays."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from fwshapley.serving.request_errors import MALFORMED, RequestError
 
-JSON_TYPE, BYTES_TYPE, LINES_TYPE = "application/json", "application/octet-stream", "application/x-ndjson"
+JSON_TYPE = "application/json"
 
 
-class Request(NamedTuple):
-    """A request.
+class JsonResponse(Response):
+    """A reply of JSON."""
 
-    Attributes:
-        method: of HTTP.
-        path: of its address.
-        name: of the model in the path; empty if it has none.
-        headers: by their names in lower case.
-        body: all of it, of a POST.
-    """
+    media_type = JSON_TYPE
 
-    method: str
-    path: str
-    name: str
-    headers: Mapping[str, str]
-    body: bytes = b""
+    def render(self, content: object) -> bytes:
+        """Return the body."""
+        return write_json(content)
 
 
-class Reply(NamedTuple):
-    """The answer to a request.
-
-    Attributes:
-        body: all of it, or parts that are sent when they are there.
-        status: of HTTP.
-        media_type: of the body.
-        headers: more headers.
-    """
-
-    body: bytes | AsyncIterator[bytes]
-    status: int = 200
-    media_type: str = JSON_TYPE
-    headers: Mapping[str, str] = {}
-
-
-def write_error(error: RequestError) -> Reply:
+def answer_error(error: RequestError | HTTPException) -> JsonResponse:
     """Return an error as both protocols have it, with the field that is wrong.
 
     Args:
         error: of a request.
     """
+    if isinstance(error, HTTPException):
+        return JsonResponse({"error": error.detail}, error.status_code, error.headers)
     named = {} if error.field is None else {"field": error.field}
     message = str(error) if error.field is None else f"{error.field}: {error}"
-    return Reply(write_json({"error": message, **named}), error.status, headers=error.headers)
+    return JsonResponse({"error": message, **named}, error.status, error.headers)
 
 
 def write_json(content: object) -> bytes:
