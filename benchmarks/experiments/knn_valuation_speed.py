@@ -5,14 +5,18 @@ times are those of the valuation alone. One run measures:
 
 - 60,000 x 1,000 points, 512 columns, K = 5: Shapley and Beta(4, 1); the matrix product of the distances alone; and
   pyDVL with two jobs, if `--pydvl` names the Python of an environment that has it (it needs numpy < 2).
-- The size of SVHN, 73,257 x 26,032; 300,000 x 2,000 points with 64 columns; the vote for 73,257 points.
+- The size of SVHN, 73,257 x 26,032; 300,000 x 2,000 points with 64 columns.
+- The vote and the soft utility in turns, 300,000 x 2,000 points.
 - Growth with the number of points and of references, and the time that a tolerance saves.
 - The matrix product and the values in one process, in turns, for 8, 64 and 512 columns; their ratio is what counts.
+- The sort of one row of distances on one core, for the same columns.
 - Points valued by each other: 200,000 of them by the default sample, and what samples lose (a tenth of the labels is
   wrong): rank correlation with the values by all points, and AUROC of finding the wrong labels.
 - With `--million`, a million points, 64 columns: by 10,000 others, and by each other.
 - With `--cluster`, the same call on 1, 2 and 4 workers of a local dask cluster, each with one thread.
 - With `--shapiq` and the Python of an environment that has shapiq >= 1.5 and scikit-learn, its KNNExplainer.
+- With `--faiss` and faiss-cpu in this environment, an approximate index of a million points for weightings that depend
+  on few neighbors alone: how long it takes, beside values cut at the same rank, until it finds all of those neighbors.
 - On a GPU (`--device cuda`): the size of SVHN, Shapley several times after a warm-up, and Beta(4, 1).
 
     python benchmarks/run.py knn_valuation_speed --pydvl ../pydvl/bin/python --million --cluster
@@ -79,6 +83,7 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--pydvl", type=Path, help="Python of an environment with pyDVL and scikit-learn")
     parser.add_argument("--shapiq", type=Path, help="Python of an environment with shapiq >= 1.5 and scikit-learn")
+    parser.add_argument("--faiss", action="store_true", help="also measure an approximate index: minutes, and 8 GB")
     parser.add_argument("--million", action="store_true", help="also measure a million points: minutes, and 4 GB")
     parser.add_argument("--cluster", action="store_true", help="also measure 1, 2 and 4 workers of a dask cluster")
     parser.add_device(choices=["cpu", "cuda"], default="cpu")
@@ -89,7 +94,7 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
 def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
     """All measurements of a CPU."""
     shrink = SMOKE_SHRINKS if arguments.smoke else 1
-    tried = {"ratio", "each_other", "samples"}  # which a smoke run measures here
+    tried = {"ratio", "vote", "sort", "index", "each_other", "samples"}  # which a smoke run measures here
 
     def ask(python: Path | str = sys.executable, repeats: int = 1, **task: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
         task = {name: value // shrink if name in ("n", "m") else value for name, value in task.items()}
@@ -115,7 +120,7 @@ def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
     large = [
         ask(method="fwshapley", alpha=1, beta=1, n=73_257, m=26_032, d=512),
         ask(method="fwshapley", alpha=1, beta=1, n=300_000, m=2_000, d=64),
-        ask(method="fwshapley", alpha=1, beta=1, n=73_257, m=100, d=512, utility="vote"),
+        ask(method="fwshapley", alpha=1, beta=1, n=73_257, m=1_000, d=512, utility="vote"),
     ]
     sizes: dict[str, Any] = {"method": "fwshapley", "alpha": 1, "beta": 1, "d": 64}
     powers = range(2 if arguments.smoke else 6)
@@ -134,11 +139,17 @@ def on_cpu(arguments: argparse.Namespace) -> dict[str, Any]:
     results["ratios"] = [
         ask(method="ratio", n=73_257, m=2_048, d=d) for d in ((64,) if arguments.smoke else (8, 64, 512))
     ]
+    results["vote"] = [ask(method="vote", n=300_000, m=2_000, d=64)]
+    results["sort"] = [
+        ask(method="sort", n=73_257, m=64, d=d, repeats=repeats) for d in ((64,) if arguments.smoke else (8, 64, 512))
+    ]
     results["each_other"] = [ask(method="each_other", n=200_000, m=0, d=64)]
     results["samples"] = [ask(method="samples", n=20_000, m=0, d=d) for d in ((64,) if arguments.smoke else (8, 64))]
     if arguments.million:
         results["large"].append(ask(method="fwshapley", alpha=1, beta=1, n=1_000_000, m=10_000, d=64))
         results["each_other"].append(ask(method="each_other", n=1_000_000, m=0, d=64))
+    if arguments.faiss:
+        results["index"] = [ask(method="index", n=1_000_000, m=1_000, d=d) for d in (64, 512)]
     if arguments.cluster:
         counts = (1,) if arguments.smoke else (1, 2, 4)
         results["cluster"] = [ask(method="cluster", n=60_000, m=4_000, d=64, workers=count) for count in counts]
@@ -247,7 +258,7 @@ def value(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: A
     """Our valuation, ready to run."""
     import fwshapley as fw  # noqa: PLC0415 - pyDVL's environment does not have it
 
-    weights = fw.Beta(task["alpha"], task["beta"])
+    weights = fw.Beta(task.get("alpha", 1), task.get("beta", 1))
     options = {name: task[name] for name in ("utility", "tolerance") if name in task}
 
     def run() -> float:
@@ -259,16 +270,22 @@ def value(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: A
 
 def compare(task: dict[str, Any], *data: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - arrays
     """Return our valuation and the products, in turns after a warm-up; seconds are those of the valuation."""
-    runs = {
-        "float32": multiply(task | {"dtype": "float32"}, *data),
-        "float64": multiply(task | {"dtype": "float64"}, *data),
-        "seconds": value(task | {"alpha": 1, "beta": 1}, *data),
-    }
+    return in_turns(
+        {
+            "float32": multiply(task | {"dtype": "float32"}, *data),
+            "float64": multiply(task | {"dtype": "float64"}, *data),
+            "seconds": value(task, *data),
+        }
+    )
 
-    def time_once(run: Callable[[], float]) -> float:
-        before = time.perf_counter()
-        run()
-        return time.perf_counter() - before
+
+def compare_votes(task: dict[str, Any], *data: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - arrays
+    """Return valuations by the vote and by the soft utility, in turns after a warm-up; seconds are of the vote."""
+    return in_turns({"soft": value(task, *data), "seconds": value(task | {"utility": "vote"}, *data)})
+
+
+def in_turns(runs: dict[str, Callable[[], float]]) -> Callable[[], dict[str, Any]]:
+    """Return what times several runs, and the ratios of the one called seconds to the others."""
 
     def run() -> dict[str, Any]:
         for one in runs.values():
@@ -276,10 +293,85 @@ def compare(task: dict[str, Any], *data: Any) -> Callable[[], dict[str, Any]]:  
         times: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(REPEATS):
             for name, one in runs.items():
-                times[name].append(time_once(one))
+                times[name].append(seconds_of(one))
         middle = {name: float(np.median(found)) for name, found in times.items()}
-        ratios = {f"ratio_{name}": round(middle["seconds"] / middle[name], 2) for name in ("float32", "float64")}
+        ratios = {f"ratio_{name}": round(middle["seconds"] / middle[name], 2) for name in runs if name != "seconds"}
         return {name: round(found, 3) for name, found in middle.items()} | ratios
+
+    return run
+
+
+def seconds_of(run: Callable[[], Any]) -> float:
+    """Seconds that a run takes."""
+    before = time.perf_counter()
+    run()
+    return time.perf_counter() - before
+
+
+def sort_rows(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_reference: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - arrays
+    """Sort rows of distances on one core, after a warm-up."""
+    del task, y, y_reference
+    import torch  # noqa: PLC0415 - as in `value`
+
+    from fwshapley.valuation.knn import distances  # noqa: PLC0415 - as above
+    from fwshapley.valuation.knn.loops.radix_sort import order_nearest  # noqa: PLC0415 - as above
+    from fwshapley.valuation.knn.workspace import Scratch  # noqa: PLC0415 - as above
+
+    places = distances.place(x, x_reference, "euclidean")
+    products = (torch.from_numpy(places.reference), torch.from_numpy(places.factor), places.scale)
+    rows = distances.whole_keys(distances.distances_by_product(*products)).view(torch.float64).numpy()
+    scratch, order = Scratch.of(len(x)), np.empty(len(x), dtype=np.int64)
+
+    def sort() -> None:
+        for row in rows:
+            order_nearest(row, scratch, order)
+
+    def run() -> dict[str, Any]:
+        sort()
+        return {"ms_per_row": round(min(seconds_of(sort) for _ in range(REPEATS)) / len(rows) * 1e3, 4)}
+
+    return run
+
+
+def search_index(task: dict[str, Any], *data: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - arrays
+    """Search an approximate index for the neighbors that weightings depend on, beside values cut after their rank."""
+    del task
+    x, y, x_reference, y_reference = data
+    import faiss  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 - only where it is needed
+    import torch  # noqa: PLC0415 - as in `value`
+
+    import fwshapley as fw  # noqa: PLC0415 - as in `value`
+    from fwshapley.valuation.knn.closed_forms import make_form  # noqa: PLC0415 - as above
+
+    few = x_reference[:50]
+    counts = torch.bincount(torch.from_numpy(y))
+    exact, coarse = faiss.IndexFlatL2(x.shape[1]), faiss.IndexFlatL2(x.shape[1])
+    exact.add(x)
+    lists = max(min(1024, len(x) // 64), 1)
+    index = faiss.IndexIVFFlat(coarse, x.shape[1], lists)
+
+    def build() -> None:
+        index.train(x[: 64 * lists])
+        index.add(x)
+
+    def value_once(weights: fw.Semivalue, points: int) -> None:
+        reference = (x_reference, y_reference)
+        fw.value_neighbors(x[:points], y[:points], reference, k=K, weights=weights, tolerance=1e-5, progress=False)
+
+    def run() -> dict[str, Any]:
+        value_once(fw.Banzhaf(), min(len(x), 10_000))  # a warm-up
+        built, rows = seconds_of(build), []
+        for weights in (fw.Banzhaf(), fw.Beta(1, 2)):
+            ranks = make_form("soft", [weights], counts, K).cut(1e-5)[0]
+            nearest = np.sort(exact.search(few, ranks)[1])
+            exact_seconds = seconds_of(partial(value_once, weights, len(x)))
+            for probes in (8, 32, 128, 512):
+                index.nprobe = probes
+                right = float((np.sort(index.search(few, ranks)[1]) == nearest).all(1).mean())
+                searched = seconds_of(partial(index.search, x_reference, ranks))
+                row = {"weights": str(weights), "ranks": ranks, "values": round(exact_seconds, 3), "probes": probes}
+                rows.append(row | {"build": round(built, 3), "search": round(searched, 3), "all_right": right})
+        return {"rows": rows}
 
     return run
 
@@ -396,6 +488,9 @@ def value_by_pydvl(task: dict[str, Any], x: Any, y: Any, x_reference: Any, y_ref
 METHODS: dict[str, Callable[..., Callable[[], Any]]] = {
     "product": multiply,
     "ratio": compare,
+    "vote": compare_votes,
+    "sort": sort_rows,
+    "index": search_index,
     "fwshapley": value,
     "each_other": value_each_other,
     "samples": value_by_samples,

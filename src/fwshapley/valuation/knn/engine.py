@@ -41,6 +41,10 @@ PARTS = 64
 MIN_PART, MAX_PART = 128, 512
 """Number of parts of the reference, and reference points of a part at least and at most."""
 
+PART_PAIRS = 2**27
+"""Pairs of a part of more than the fewest reference points: a second or two, after which there is progress to see and
+an interruption ends the work."""
+
 BLOCK_BYTES = {"cpu": 2**28, "cuda": 2**29}
 """Distances in memory at once, for each core or for the GPU."""
 
@@ -52,7 +56,7 @@ On a CPU, fewer stay in the cache; more share the time of reading all points."""
 ROWS = 8
 """They are multiples of this number, of which matrix products are fastest."""
 
-PAIR_SECONDS = {"cpu": 6e-9, "cuda": 4e-10}
+PAIR_SECONDS = {"cpu": 8e-9, "cuda": 4e-10}
 """Time to sort one pair of a point and a reference point by distance, on one core or on a GPU."""
 
 COLUMN_SECONDS = {"cpu": 4e-11, "cuda": 1e-12}
@@ -85,7 +89,7 @@ def sum_values(
     """
     rows = len(problem.weights) * (len(problem.classes) if every_label else 1)
     _announce_costs(problem, rows, device=device, n_jobs=n_jobs, enabled=progress)
-    parts = divide_references(len(problem.reference_labels))
+    parts = divide_references(len(problem.reference_labels), problem.n)
     results: Iterable[Tensor]
     if device == "cpu":
         results = spread(_sum_part_on_cpu, parts, n_jobs, shared=(problem, tolerance, every_label), threads=True)
@@ -112,9 +116,10 @@ def value_every_label(
     return mean.view(len(problem.weights), len(problem.classes), -1).permute(2, 1, 0).contiguous()
 
 
-def divide_references(count: int) -> list[slice]:
-    """Return parts of the reference, of a size that depends on the number of reference points alone."""
-    size = min(max(-(-count // (PARTS * MIN_PART)) * MIN_PART, MIN_PART), MAX_PART)
+def divide_references(count: int, n: int) -> list[slice]:
+    """Return parts of the reference, of a size that depends on the numbers of reference points and points alone."""
+    most = max(min(MAX_PART, PART_PAIRS // n // MIN_PART * MIN_PART), MIN_PART)
+    size = min(-(-count // (PARTS * MIN_PART)) * MIN_PART, most)
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 

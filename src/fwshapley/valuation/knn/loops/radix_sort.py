@@ -111,8 +111,8 @@ def _encode(distances, labels, label, words):
     while span >> shift > CAP:
         shift += 1
     for point in range(len(distances)):
-        code: int = np.float64(distances[point] + offset).view(np.int64) - base >> shift
-        words[point] = min(code, CAP) << 1 | (labels[point] == label)
+        code = np.float64(distances[point] + offset).view(np.int64) - base >> shift
+        words[point] = np.minimum(code, CAP) << 1 | (labels[point] == label)
 
 
 @compiled
