@@ -42,6 +42,7 @@ def make_app(service: Service) -> FastAPI:
         docs_url=None,  # the page has its own, since FastAPI's loads scripts of other servers
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # which each request would look for
         routes=[route for part in parts for route in part.make_router(service).routes],  # include_router's are slower
         exception_handlers=dict.fromkeys((RequestError, HTTPException), _answer_error),
         lifespan=close,
