@@ -1,13 +1,11 @@
 """The page in a browser: sliders re-weigh as Python does, uploads are checked, and one file works without a server.
 
-It needs chromium. With FWSHAPLEY_BROWSER=required, as in .ci/run, these tests fail rather than being skipped.
+It needs chromium; see chromium.py.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+import chromium
 import fwshapley as fw
 from fwshapley.serving.http import refining
 from fwshapley.serving.http.settings import ServerSettings
@@ -24,22 +23,14 @@ from fwshapley.serving.page import describe_model, write_page
 from models import images
 from serving_parts import PATIENCE, Explained, Running, running, wines
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 TOLERANCE = 1e-5
 SLIDERS = [(1.0, 1.0), (16.0, 1.0), (0.5, 2.0), (32.0, 0.25)]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if not Path(CHROMIUM).exists():
-        message = "chromium is missing, so the page is not tested: apt-get install chromium"
-        if os.environ.get("FWSHAPLEY_BROWSER") == "required":
-            pytest.fail(message)
-        pytest.skip(message)
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with chromium.launched() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture
